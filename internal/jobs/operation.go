@@ -1,0 +1,114 @@
+package jobs
+
+// Operation is an operation as list, show, the dead-letter commands and the API
+// show it. The JSON is only ever extended; what is absent is null.
+type Operation struct {
+	Kind       Kind       `json:"kind"`
+	Key        Key        `json:"key"`
+	Dependency Dependency `json:"dependency"`
+	State      State      `json:"state"`
+	Reason     *Reason    `json:"reason"`
+	Applied    Applied    `json:"applied"`
+	Sends      int        `json:"sends"`
+	// MaxAttempts is what the kind's configuration and granted requeues allow; 0
+	// where no configuration of the kind is known.
+	MaxAttempts int `json:"max_attempts"`
+	Inquiries   int `json:"inquiries"`
+
+	CreatedAt   *Instant `json:"created_at"`
+	NotBefore   *Instant `json:"not_before"`
+	NextAt      *Instant `json:"next_at"`
+	DeadlineAt  *Instant `json:"deadline_at"`
+	FirstSentAt *Instant `json:"first_sent_at"`
+	EndedAt     *Instant `json:"ended_at"`
+
+	Idempotency    Idempotency `json:"idempotency"`
+	IdempotencyKey string      `json:"idempotency_key"`
+	KeySafeUntil   *Instant    `json:"key_safe_until"`
+	Credential     string      `json:"credential"`
+	CorrelationID  *string     `json:"correlation_id"`
+
+	Columns map[string]string `json:"columns"`
+	Result  map[string]string `json:"result"`
+	Last    *LastAttempt      `json:"last"`
+	Batch   *string           `json:"batch"`
+	Flags   []Flag            `json:"flags"`
+	Intent  *string           `json:"intent"` // where it goes once its outcome is settled as not applied
+
+	Timeline []Event `json:"timeline,omitempty"` // show only
+
+	// EnteredAt is when it entered its present state: what lists are ordered and
+	// filtered by. Not part of the wire form.
+	EnteredAt *Instant `json:"-"`
+}
+
+// ID returns the operation's name.
+func (o *Operation) ID() ID { return ID{Kind: o.Kind, Key: o.Key} }
+
+// LastAttempt is what the last attempt met.
+type LastAttempt struct {
+	Class  Class   `json:"class"`
+	Status *int    `json:"status"`
+	Error  *string `json:"error"`
+}
+
+// Event is one line of an operation's timeline.
+type Event struct {
+	At         *Instant `json:"at"`
+	Event      string   `json:"event"` // submitted, attempt, late_result, dead, requeued, …
+	N          int      `json:"n,omitempty"`
+	By         string   `json:"by,omitempty"` // worker, request_path, or a person
+	Outcome    Outcome  `json:"outcome,omitempty"`
+	Class      Class    `json:"class,omitempty"`
+	Status     int      `json:"status,omitempty"`
+	DurationMS *int64   `json:"duration_ms"`
+	Verdict    Verdict  `json:"verdict,omitempty"`
+	DelayMS    *int64   `json:"delay_ms"`
+	Note       *string  `json:"note"`
+}
+
+// Request is what is sent on every attempt of an operation: fixed at submission.
+type Request struct {
+	Method      string            `json:"method"`
+	Path        string            `json:"path"` // resolved and escaped; begins with a slash
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Params      map[string]string `json:"params,omitempty"`
+	Body        []byte            `json:"-"` // stored beside the rest, byte for byte
+
+	IdempotencyKey string `json:"-"`
+	CorrelationID  string `json:"-"`
+	Credential     string `json:"-"`
+}
+
+// KindSpec is what a worker publishes of a kind, without secrets, so that
+// a shell that has neither the file nor the gateway's secrets can submit to it.
+type KindSpec struct {
+	Kind          Kind              `json:"kind"`
+	Dependency    Dependency        `json:"dependency"`
+	Method        string            `json:"method"`
+	Path          string            `json:"path"` // with {key} and {params.NAME}
+	ContentType   string            `json:"content_type"`
+	BaseURL       string            `json:"base_url"` // without userinfo
+	Idempotency   Idempotency       `json:"idempotency"`
+	KeyHeader     string            `json:"key_header,omitempty"`
+	KeyWindowMS   int64             `json:"key_window_ms,omitempty"`
+	KeyMaxLength  int               `json:"key_max_length,omitempty"`
+	DeadlineMS    int64             `json:"deadline_ms"`
+	MaxAttempts   int               `json:"max_attempts"`
+	TimeoutMS     int64             `json:"timeout_ms"`
+	MinResponseMS int64             `json:"min_response_ms"`
+	MaxBacklog    int64             `json:"max_backlog"`
+	Columns       map[string]string `json:"columns,omitempty"` // name -> RFC 6901 pointer into the body
+	Credentials   []string          `json:"credentials"`       // names only
+	Retention     Retention         `json:"retention"`
+}
+
+// Retention is how long ended operations are kept, in milliseconds; 0 means for ever.
+type Retention struct {
+	SucceededMS int64 `json:"succeeded_ms"`
+	CancelledMS int64 `json:"cancelled_ms"`
+	DeadMS      int64 `json:"dead_ms"`
+	KeysMS      int64 `json:"keys_ms"`
+	AuditMS     int64 `json:"audit_ms"`
+}
