@@ -1,0 +1,214 @@
+// Package luascript loads, composes, checks and runs the Lua scripts that hold
+// Redrive's atomic decisions.
+//
+// A script is one decision: a body with a header, preceded by the libraries it
+// needs. Each package owns its Lua: budget the gate, dedupe identity and claim,
+// ledger the record; composing them here keeps the step atomic although the code
+// lives apart. Libraries are Lua tables ("local gate = {}"), so that a
+// composition stays far below Lua's limit of 200 locals.
+//
+// Scripts take named arguments (name, value, name, value, …) and answer with a
+// flat list of strings. A header must state KEYS, ARGV, RETURNS, LIMIT and
+// INVARIANT; [New] refuses a script without, and one that uses what miniredis or
+// Redis lacks or what makes integers lossy (see the checks).
+package luascript
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Library is a piece of Lua that scripts are composed of.
+type Library struct {
+	Name   string
+	Source string
+}
+
+// Script is a composed script, ready to run. Safe for concurrent use.
+type Script struct {
+	name   string
+	source string
+	script *redis.Script
+}
+
+var header = []string{"KEYS", "ARGV", "RETURNS", "LIMIT", "INVARIANT"}
+
+// What real Redis and miniredis disagree about, or what one of them lacks.
+var banned = []struct {
+	pattern *regexp.Regexp
+	why     string
+}{
+	{regexp.MustCompile(`\bcjson\.encode\b`), "real Redis writes big numbers as 1.7e+15: answer with strings"},
+	{regexp.MustCompile(`\btostring\s*\(`), "loses digits of big numbers on real Redis: use string.format('%d', n)"},
+	{regexp.MustCompile(`\b(bit|struct|cmsgpack|os)\.`), "missing in Redis or in miniredis"},
+	{regexp.MustCompile(`\bmath\.random\b`), "randomness is drawn in Go and passed in"},
+	{regexp.MustCompile(`'(KEYS|SCAN|FLUSHALL|FLUSHDB)'`), "a script walks nothing without a limit"},
+}
+
+// New composes libraries and body, in that order. It returns an error when the
+// body's header is incomplete or a construct is banned.
+func New(name, body string, libraries ...Library) (*Script, error) {
+	head, _, ok := strings.Cut(body, "]]")
+	if !ok || !strings.HasPrefix(body, "--[[") {
+		return nil, fmt.Errorf("script %s: must begin with a header comment --[[ … ]]", name)
+	}
+	for _, word := range header {
+		if !strings.Contains(head, "\n"+word) {
+			return nil, fmt.Errorf("script %s: header says nothing of %s", name, word)
+		}
+	}
+	var b strings.Builder
+	for _, lib := range libraries {
+		if err := check("library "+lib.Name, lib.Source); err != nil {
+			return nil, err
+		}
+		b.WriteString(strip(lib.Source))
+	}
+	if err := check("script "+name, body); err != nil {
+		return nil, err
+	}
+	b.WriteString(strip(body))
+	source := b.String()
+	return &Script{name: name, source: source, script: redis.NewScript(source)}, nil
+}
+
+// Must is [New] for scripts embedded in the binary: a broken one is a caller's
+// bug, so it panics.
+func Must(name, body string, libraries ...Library) *Script {
+	s, err := New(name, body, libraries...)
+	if err != nil {
+		panic("luascript: " + err.Error())
+	}
+	return s
+}
+
+func check(what, source string) error {
+	for number, line := range strings.Split(source, "\n") {
+		code, _, _ := strings.Cut(line, "--")
+		for _, b := range banned {
+			if m := b.pattern.FindString(code); m != "" {
+				return fmt.Errorf("%s line %d: %s is not allowed: %s", what, number+1, m, b.why)
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	blockComment = regexp.MustCompile(`(?s)--\[\[.*?\]\]`)
+	lineComment  = regexp.MustCompile(`(?m)(^|\s)--[^'"\n]*$`)
+	blankLines   = regexp.MustCompile(`\n\s*\n+`)
+)
+
+// strip removes comments: Redis keeps each script's source in memory and sends
+// it over the wire whenever it was forgotten.
+func strip(source string) string {
+	s := blockComment.ReplaceAllString(source, "")
+	s = lineComment.ReplaceAllString(s, "")
+	return strings.TrimLeft(blankLines.ReplaceAllString(s, "\n"), "\n") + "\n"
+}
+
+// Name returns the name that the script was made with.
+func (s *Script) Name() string { return s.name }
+
+// Source returns the composed source, as Redis sees it.
+func (s *Script) Source() string { return s.source }
+
+// Hash returns the SHA-1 by which Redis knows the script.
+func (s *Script) Hash() string { return s.script.Hash() }
+
+// Run runs the script (EVALSHA, then EVAL when Redis has forgotten it) and
+// returns its flat answer. key names the slot: every key that the script touches
+// bears the same hash tag. Errors name the script; the ones of redis are wrapped.
+//
+// Run never repeats a call whose fate it does not know: a lost reply is the
+// caller's to settle, because only the caller knows whether the script is
+// idempotent for its run id.
+func (s *Script) Run(ctx context.Context, c redis.Scripter, key string, args *Args) (Reply, error) {
+	v, err := s.script.Run(ctx, c, []string{key}, args.list...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %w", s.name, err)
+	}
+	return toReply(s.name, v)
+}
+
+func toReply(name string, v any) (Reply, error) {
+	items, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("script %s: answered %T instead of a list", name, v)
+	}
+	reply := make(Reply, len(items))
+	for i, item := range items {
+		switch x := item.(type) {
+		case string:
+			reply[i] = x
+		case int64:
+			reply[i] = strconv.FormatInt(x, 10)
+		case nil:
+		default:
+			return nil, fmt.Errorf("script %s: answer %d is a %T", name, i, item)
+		}
+	}
+	return reply, nil
+}
+
+// Args collects a script's named arguments. The zero value is empty and ready.
+// Not safe for concurrent use.
+type Args struct{ list []any }
+
+// Str adds a text argument.
+func (a *Args) Str(name, value string) *Args {
+	a.list = append(a.list, name, value)
+	return a
+}
+
+// Bytes adds a binary argument.
+func (a *Args) Bytes(name string, value []byte) *Args {
+	a.list = append(a.list, name, value)
+	return a
+}
+
+// Int adds an integer argument.
+func (a *Args) Int(name string, value int64) *Args {
+	a.list = append(a.list, name, value)
+	return a
+}
+
+// Flag adds the argument with the value 1, or nothing when off.
+func (a *Args) Flag(name string, on bool) *Args {
+	if on {
+		a.list = append(a.list, name, 1)
+	}
+	return a
+}
+
+// Reply is the flat answer of a script.
+type Reply []string
+
+// At returns item i, "" when the answer is shorter.
+func (r Reply) At(i int) string {
+	if i < 0 || i >= len(r) {
+		return ""
+	}
+	return r[i]
+}
+
+// Int returns item i as an integer, 0 when it is missing or not a number.
+func (r Reply) Int(i int) int64 {
+	n, _ := strconv.ParseInt(r.At(i), 10, 64)
+	return n
+}
+
+// Named reads the items from position from on as name, value, name, value, ….
+func (r Reply) Named(from int) map[string]string {
+	m := make(map[string]string, (len(r)-from)/2)
+	for i := from; i+1 < len(r); i += 2 {
+		m[r[i]] = r[i+1]
+	}
+	return m
+}
