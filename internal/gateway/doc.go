@@ -1,0 +1,2 @@
+// Package gateway sends one attempt over HTTP and says what it met.
+package gateway
