@@ -1,0 +1,285 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Entry is what the ledger holds of one route and reference.
+type Entry struct {
+	Route     string `json:"route"` // charges, refunds or voids
+	Reference string `json:"reference"`
+	// Requests counts the POSTs that arrived, SideEffects how often money moved.
+	Requests    int `json:"requests"`
+	SideEffects int `json:"side_effects"`
+	// Keys are the distinct idempotency keys seen, in order of arrival.
+	Keys []string `json:"keys"`
+	// Attempts are the Redrive-Attempt headers, one per request in order of
+	// arrival, "" where a request had none.
+	Attempts []string `json:"attempts"`
+	// IDs are the objects that came about, failed ones included.
+	IDs     []string  `json:"ids"`
+	FirstAt time.Time `json:"first_at"` // arrival of the first request
+	LastAt  time.Time `json:"last_at"`  // arrival of the last request
+}
+
+// Stats are the totals since the start or the last reset. Each request that
+// reached /v1 is in exactly one of Requests, Unread and Inquiries.
+type Stats struct {
+	Requests     int `json:"requests"`     // POSTs read whole: those of the ledger plus Unreferenced
+	Unreferenced int `json:"unreferenced"` // of these, without a usable reference: answered 400, in no entry
+	Unread       int `json:"unread"`       // reset before they were read, or broken off by the client: in no entry
+	Inquiries    int `json:"inquiries"`    // GETs
+	Hits         int `json:"hits"`         // requests of any sort that a fault acted on
+	Replays      int `json:"replays"`      // answered from an idempotency key
+	SideEffects  int `json:"side_effects"`
+	// Seconds are the same by second, in order, without empty ones.
+	Seconds []Second `json:"seconds"`
+}
+
+// Second is what happened within one second.
+type Second struct {
+	At          time.Time `json:"at"` // its beginning
+	Requests    int       `json:"requests"`
+	Unread      int       `json:"unread"`
+	Inquiries   int       `json:"inquiries"`
+	SideEffects int       `json:"side_effects"`
+}
+
+// Object is a charge, refund or void as the gateway shows it.
+type Object struct {
+	ID        string    `json:"id"`
+	Reference string    `json:"reference"`
+	Amount    int64     `json:"amount"`
+	Currency  string    `json:"currency"`
+	Status    string    `json:"status"` // succeeded, or failed after a decline
+	Created   time.Time `json:"created"`
+}
+
+// Statuses of an object.
+const (
+	StatusSucceeded = "succeeded"
+	StatusFailed    = "failed"
+)
+
+// refKey names an entry, idKey an object.
+type (
+	refKey struct{ route, reference string }
+	idKey  struct{ route, id string }
+)
+
+// record is an entry with its objects.
+type record struct {
+	Entry
+	objects []Object
+}
+
+// keyed is what is known of an idempotency key.
+type keyed struct {
+	fingerprint [sha256.Size]byte
+	usedAt      time.Time
+	answer      *answer // nil while its first request is under way
+}
+
+// book is everything that a reset clears.
+type book struct {
+	draws atomic.Uint64 // requests that met a fault: the position in the sequence of draws
+
+	mu      sync.Mutex // guards all below; never held while anything waits
+	records map[refKey]*record
+	order   []*record // by first arrival
+	byID    map[idKey]Object
+	keys    map[string]*keyed // across routes, as real gateways do
+	totals  Stats             // Seconds unused
+	seconds []Second          // in order of At: the clock is read under mu
+}
+
+func newBook() *book {
+	return &book{records: map[refKey]*record{}, byID: map[idKey]Object{}, keys: map[string]*keyed{}}
+}
+
+// second returns the bucket of now. A clock that steps back counts into the
+// newest bucket, which keeps them in order. Called with mu held.
+func (b *book) second(now time.Time) *Second {
+	at := now.Truncate(time.Second)
+	if n := len(b.seconds); n == 0 || b.seconds[n-1].At.Before(at) {
+		b.seconds = append(b.seconds, Second{At: at})
+	}
+	return &b.seconds[len(b.seconds)-1]
+}
+
+// hit counts a request that a fault acts on.
+func (b *book) hit() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.totals.Hits++
+}
+
+// unread counts a request whose body never arrived whole.
+func (b *book) unread() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.totals.Unread++
+	b.second(time.Now().UTC()).Unread++
+}
+
+// inquiry counts a GET.
+func (b *book) inquiry() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.totals.Inquiries++
+	b.second(time.Now().UTC()).Inquiries++
+}
+
+// arrive records a request; one without reference only in the totals.
+func (b *book) arrive(route, reference, key, attempt string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now().UTC()
+	b.totals.Requests++
+	b.second(now).Requests++
+	if reference == "" {
+		b.totals.Unreferenced++
+		return
+	}
+	name := refKey{route, reference}
+	r := b.records[name]
+	if r == nil {
+		r = &record{Entry: Entry{Route: route, Reference: reference, FirstAt: now}}
+		b.records[name] = r
+		b.order = append(b.order, r)
+	}
+	r.Requests++
+	r.LastAt = now
+	r.Attempts = append(r.Attempts, attempt)
+	if key != "" && !slices.Contains(r.Keys, key) {
+		r.Keys = append(r.Keys, key)
+	}
+}
+
+// claim is what an idempotency key says about a request.
+type claim int
+
+const (
+	claimFresh  claim = iota // go ahead, then settle the key
+	claimReplay              // answered before
+	claimInUse               // its first request is under way
+	claimReused              // used for other bytes
+)
+
+// claimKey looks key up and, when it is fresh, holds it until settleKey. Window
+// is as in Options. The answer is that of a replay.
+func (b *book) claimKey(key string, fingerprint [sha256.Size]byte, window time.Duration) (claim, *answer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	k := b.keys[key]
+	switch {
+	case k == nil || k.answer != nil && window > 0 && now.Sub(k.usedAt) >= window:
+		b.keys[key] = &keyed{fingerprint: fingerprint, usedAt: now}
+		return claimFresh, nil
+	case k.fingerprint != fingerprint:
+		return claimReused, nil
+	case k.answer == nil:
+		return claimInUse, nil
+	}
+	b.totals.Replays++
+	return claimReplay, k.answer
+}
+
+// settleKey stores the answer that key replays from now on.
+func (b *book) settleKey(key string, a *answer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keys[key].answer = a
+}
+
+var idPrefixes = map[string]string{"charges": "ch", "refunds": "re", "voids": "vo"}
+
+// apply brings the object of an arrived request about, now. Status succeeded is
+// a side effect.
+func (b *book) apply(route string, p payment, status string) Object {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now().UTC()
+	o := Object{ID: fmt.Sprintf("%s_%d", idPrefixes[route], len(b.byID)+1), Reference: p.Reference,
+		Amount: p.Amount, Currency: p.Currency, Status: status, Created: now}
+	r := b.records[refKey{route, p.Reference}]
+	r.objects = append(r.objects, o)
+	r.IDs = append(r.IDs, o.ID)
+	b.byID[idKey{route, o.ID}] = o
+	if status == StatusSucceeded {
+		r.SideEffects++
+		b.totals.SideEffects++
+		b.second(now).SideEffects++
+	}
+	return o
+}
+
+// find returns the objects of a reference, oldest first, never nil.
+func (b *book) find(route, reference string) []Object {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.records[refKey{route, reference}]
+	if r == nil {
+		return []Object{}
+	}
+	return append([]Object{}, r.objects...)
+}
+
+// object returns one object by its id.
+func (b *book) object(route, id string) (Object, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o, ok := b.byID[idKey{route, id}]
+	return o, ok
+}
+
+// entriesFrom copies at most limit entries (0 = all) from position start on.
+func (b *book) entriesFrom(start, limit int) []Entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rest := b.order[min(start, len(b.order)):]
+	if limit > 0 && len(rest) > limit {
+		rest = rest[:limit]
+	}
+	entries := make([]Entry, len(rest))
+	for i, r := range rest {
+		entries[i] = r.copy()
+	}
+	return entries
+}
+
+// entriesOf copies the entries of one reference, one per route that saw it.
+func (b *book) entriesOf(reference string) []Entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entries := []Entry{}
+	for _, route := range routes {
+		if r := b.records[refKey{route, reference}]; r != nil {
+			entries = append(entries, r.copy())
+		}
+	}
+	return entries
+}
+
+// copy returns the entry with lists of its own, never nil: JSON shows [] for none.
+func (r *record) copy() Entry {
+	e := r.Entry
+	e.Keys = append([]string{}, e.Keys...)
+	e.Attempts = append([]string{}, e.Attempts...)
+	e.IDs = append([]string{}, e.IDs...)
+	return e
+}
+
+func (b *book) statsCopy() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	st := b.totals
+	st.Seconds = append([]Second{}, b.seconds...)
+	return st
+}

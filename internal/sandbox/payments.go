@@ -1,0 +1,309 @@
+package sandbox
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// routes are the resources of the gateway, the last part of their path.
+var routes = []string{"charges", "refunds", "voids"}
+
+const (
+	keyHeader     = "Idempotency-Key"
+	attemptHeader = "Redrive-Attempt"
+
+	maxBodyBytes      = 1 << 20
+	maxReferenceBytes = 255 // of references and idempotency keys
+)
+
+// Codes of errors.
+const (
+	codeInvalid     = "invalid_request"
+	codeTooLarge    = "request_too_large"
+	codeNotFound    = "not_found"
+	codeKeyInUse    = "idempotency_key_in_use"
+	codeKeyReused   = "idempotency_key_reused"
+	codeDeclined    = "card_declined"
+	codeRateLimited = "rate_limited"
+	codeUnavailable = "unavailable"
+	codeInternal    = "internal_error"
+	codeBadGateway  = "bad_gateway"
+)
+
+// payment is the part of a request's body that the gateway reads.
+type payment struct {
+	Reference string `json:"reference"`
+	Amount    int64  `json:"amount"` // in minor units
+	Currency  string `json:"currency"`
+}
+
+func (s *Sandbox) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range routes {
+		path := "/v1/" + route
+		mux.HandleFunc("POST "+path, s.lived(func(w http.ResponseWriter, r *http.Request, l *life) { s.create(w, r, l, route) }))
+		mux.HandleFunc("GET "+path, s.lived(func(w http.ResponseWriter, r *http.Request, l *life) { s.inquire(w, r, l, listed(route)) }))
+		mux.HandleFunc("GET "+path+"/{id}", s.lived(func(w http.ResponseWriter, r *http.Request, l *life) { s.inquire(w, r, l, shown(route)) }))
+	}
+	s.addAdmin(mux)
+	return mux
+}
+
+// Handler returns the gateway as a handler, for servers of one's own. Faults take
+// connections over, so behind HTTP/2 a cut becomes a stream reset.
+func (s *Sandbox) Handler() http.Handler { return s.handler }
+
+// lived runs h inside the present life, so that Stop can end and await it.
+func (s *Sandbox) lived(h func(http.ResponseWriter, *http.Request, *life)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		l := s.life.Load()
+		if !l.enter() {
+			cut(w, true)
+			return
+		}
+		defer l.busy.Done()
+		h(w, r, l)
+	}
+}
+
+// draw decides what becomes of the request that has just arrived.
+func (s *Sandbox) draw(b *book) plan {
+	now := time.Now()
+	a := s.fault.at(now)
+	if a == nil {
+		return plan{}
+	}
+	return a.plan(dice(s.seed, b.draws.Add(1)), now)
+}
+
+// create serves a POST. The order is that of the promises the ledger makes:
+// recorded once read, before the fault acts; at most one effect per honoured key.
+func (s *Sandbox) create(w http.ResponseWriter, r *http.Request, l *life, route string) {
+	b := s.book.Load()
+	p := s.draw(b)
+	if p.hit {
+		b.hit()
+	}
+	if p.act == drop {
+		b.unread()
+		l.pause(p.before)
+		cut(w, true)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		b.unread()
+		errorAnswer(http.StatusRequestEntityTooLarge, codeTooLarge, fmt.Sprintf("the body has more than %d bytes", maxBodyBytes)).write(w)
+		return
+	}
+	if err != nil { // the client broke off
+		b.unread()
+		cut(w, true)
+		return
+	}
+	key := r.Header.Get(keyHeader)
+	pay, invalid := readPayment(route, body, key)
+	b.arrive(route, pay.Reference, key, r.Header.Get(attemptHeader))
+
+	if !l.pause(p.before) {
+		cut(w, true)
+		return
+	}
+	if turnedAway(w, p) {
+		return
+	}
+	if invalid != nil {
+		deliver(w, p, errorAnswer(http.StatusBadRequest, codeInvalid, invalid.Error()))
+		return
+	}
+	a := s.execute(b, r, route, body, key, pay, p, l)
+	if l.isOver() {
+		cut(w, true)
+		return
+	}
+	deliver(w, p, a)
+}
+
+// execute applies a payment unless its key says otherwise, and waits the plan's
+// time after the effect: until then the key is in use.
+func (s *Sandbox) execute(b *book, r *http.Request, route string, body []byte, key string, pay payment, p plan, l *life) *answer {
+	keyed := s.honourKeys && key != ""
+	var known *answer
+	if keyed {
+		fingerprint := sha256.Sum256(append([]byte(r.URL.Path+"\n"), body...))
+		var c claim
+		switch c, known = b.claimKey(key, fingerprint, s.window); c {
+		case claimInUse:
+			known = errorAnswer(http.StatusConflict, codeKeyInUse, "a request with this idempotency key is under way")
+		case claimReused:
+			known = errorAnswer(http.StatusUnprocessableEntity, codeKeyReused, "this idempotency key was used for another request")
+		case claimReplay:
+			replay := *known
+			replay.replayed = true
+			known = &replay
+		case claimFresh:
+		}
+	}
+	if known != nil {
+		l.pause(p.after)
+		return known
+	}
+	var a *answer
+	if p.act == decline {
+		b.apply(route, pay, StatusFailed)
+		a = errorAnswer(http.StatusPaymentRequired, codeDeclined, "the card was declined")
+	} else {
+		a = jsonAnswer(http.StatusCreated, b.apply(route, pay, StatusSucceeded))
+	}
+	l.pause(p.after)
+	if keyed {
+		b.settleKey(key, a)
+	}
+	return a
+}
+
+// turnedAway answers a request that the plan does not let in.
+func turnedAway(w http.ResponseWriter, p plan) bool {
+	switch p.act {
+	case reset:
+		cut(w, true)
+	case refuse:
+		a := errorAnswer(p.status, codeInternal, "something went wrong")
+		switch p.status {
+		case http.StatusTooManyRequests:
+			a = errorAnswer(p.status, codeRateLimited, "too many requests")
+		case http.StatusServiceUnavailable:
+			a = errorAnswer(p.status, codeUnavailable, "please try again later")
+		}
+		if p.status != http.StatusInternalServerError {
+			a.retryAfter = p.retryAfter
+		}
+		a.write(w)
+	case garble:
+		if p.garbage != htmlPage {
+			return false
+		}
+		writeGarbage(w, nil, htmlPage)
+	default:
+		return false
+	}
+	return true
+}
+
+// deliver answers, or fails to, as planned.
+func deliver(w http.ResponseWriter, p plan, a *answer) {
+	switch p.act {
+	case lose:
+		cut(w, p.abort)
+	case badGateway:
+		errorAnswer(http.StatusBadGateway, codeBadGateway, "no answer from upstream").write(w)
+	case garble:
+		writeGarbage(w, a, p.garbage)
+	default:
+		a.write(w)
+	}
+}
+
+// inquire serves a GET, under the same faults as a POST but for decline. The
+// answer is made before the wait: a slow one can be out of date.
+func (s *Sandbox) inquire(w http.ResponseWriter, r *http.Request, l *life, look func(*book, *http.Request) *answer) {
+	b := s.book.Load()
+	p := s.draw(b)
+	if p.act == decline {
+		p = plan{}
+	}
+	if p.hit {
+		b.hit()
+	}
+	b.inquiry()
+	if !l.pause(p.before) || p.act == drop {
+		cut(w, true)
+		return
+	}
+	if turnedAway(w, p) {
+		return
+	}
+	a := look(b, r)
+	if !l.pause(p.after) {
+		cut(w, true)
+		return
+	}
+	deliver(w, p, a)
+}
+
+// listed answers GET /v1/ROUTE?reference=R.
+func listed(route string) func(*book, *http.Request) *answer {
+	return func(b *book, r *http.Request) *answer {
+		reference := r.URL.Query().Get("reference")
+		if reference == "" {
+			return errorAnswer(http.StatusBadRequest, codeInvalid, "reference: must be given and not empty")
+		}
+		return jsonAnswer(http.StatusOK, struct {
+			Data []Object `json:"data"`
+		}{b.find(route, reference)})
+	}
+}
+
+// shown answers GET /v1/ROUTE/{id}.
+func shown(route string) func(*book, *http.Request) *answer {
+	return func(b *book, r *http.Request) *answer {
+		o, ok := b.object(route, r.PathValue("id"))
+		if !ok {
+			return errorAnswer(http.StatusNotFound, codeNotFound, fmt.Sprintf("no such object among the %s", route))
+		}
+		return jsonAnswer(http.StatusOK, o)
+	}
+}
+
+// readPayment reads a body. Its reference is filled in as far as it is known,
+// from the key when the body has none, also beside an error: the request is
+// recorded under it all the same.
+func readPayment(route string, body []byte, key string) (payment, error) {
+	var p payment
+	err := decodePayment(body, &p)
+	if p.Reference == "" {
+		p.Reference = key
+	}
+	switch {
+	case len(p.Reference) > maxReferenceBytes:
+		p.Reference = ""
+		return p, fmt.Errorf("reference: has more than %d bytes", maxReferenceBytes)
+	case len(key) > maxReferenceBytes:
+		return p, fmt.Errorf("%s: has more than %d bytes", keyHeader, maxReferenceBytes)
+	case err != nil:
+		return p, err
+	case p.Reference == "":
+		return p, fmt.Errorf("reference: must be given, in the body or as the %s header", keyHeader)
+	case p.Amount < 0:
+		return p, errors.New("amount: must be positive")
+	case route == "voids": // takes back a charge as a whole: no sum of its own
+		return p, nil
+	case p.Amount == 0:
+		return p, errors.New("amount: must be given, a positive number of minor units")
+	case len(p.Currency) != 3:
+		return p, errors.New("currency: must be given, three letters")
+	}
+	return p, nil
+}
+
+// decodePayment decodes one JSON object; fields the gateway does not know are no
+// error, as with real ones.
+func decodePayment(body []byte, p *payment) error {
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
+		return errors.New("body: want a JSON object")
+	}
+	err := json.Unmarshal(body, p)
+	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+		return fmt.Errorf("%s: want %s, got %s", wrong.Field, wrong.Type, wrong.Value)
+	}
+	if err != nil {
+		return fmt.Errorf("body: %w", err)
+	}
+	return nil
+}
