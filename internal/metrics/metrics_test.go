@@ -1,0 +1,340 @@
+package metrics
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"redrive/internal/jobs"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var testKinds = map[jobs.Kind]jobs.Dependency{"charge": "payrail", "refund": "payrail"}
+
+// newTestMetrics returns metrics of one dependency with two kinds and the given
+// state of the ledger.
+func newTestMetrics(snapshots ...DependencySnapshot) *Metrics {
+	m := New(Options{Version: "v1.2.3", Revision: "abc", Schema: 1})
+	m.Declare([]jobs.Dependency{"payrail"}, testKinds)
+	m.ObserveLedger(func(context.Context) ([]DependencySnapshot, error) { return snapshots, nil })
+	return m
+}
+
+// callAll calls every method of m once for these names.
+func callAll(m *Metrics, dep jobs.Dependency, kind jobs.Kind, call Call, result Result, why Refusal,
+	class jobs.Class, state jobs.State, reason jobs.Reason, answer jobs.Answer) {
+	m.Call(dep, kind, call, class, 30*time.Millisecond)
+	m.FirstAttempts(dep, result, 3)
+	m.RetryRefused(dep, why, class)
+	m.RetryDelay(dep, 2*time.Second)
+	m.StartLateness(dep, 4*time.Millisecond)
+	m.Slots(dep, 10)
+	m.SlotTaken(dep)
+	m.SlotTaken(dep)
+	m.SlotFreed(dep)
+	m.Polled(dep, time.UnixMilli(1_700_000_000_250))
+	m.OperationEnded(kind, state, reason, 2)
+	m.DeadLettersExpired(kind, reason, 5)
+	m.Submission(kind, answer)
+	m.StaleDelivery(dep)
+	m.Rescued(dep)
+	m.LateResult(dep)
+	m.Conflict(dep)
+	m.ClockStep()
+	m.ResultWriteRetry()
+	m.Panic()
+	m.RedisUp(true)
+	m.RedisDurable(true)
+	m.ClockSkew(-1500 * time.Millisecond)
+}
+
+func callTypical(m *Metrics, dep jobs.Dependency, kind jobs.Kind) {
+	callAll(m, dep, kind, CallRetry, ResultTimedOut, Refusal(jobs.HoldBudget), jobs.ClassTimeout, jobs.Dead, jobs.ReasonDeadline, jobs.Accepted)
+}
+
+var typicalSnapshot = DependencySnapshot{
+	Dependency: "payrail", Tokens: 2.5, Cap: 100, Ratio: 0.1, Paused: true,
+	Operations:   map[jobs.State]int64{jobs.Waiting: 7, jobs.Dead: 2},
+	Held:         map[jobs.Hold]int64{jobs.HoldPaused: 4},
+	OldestDueAge: 90 * time.Second, OldestUnresolvedAge: time.Hour,
+	DeadLetters: map[jobs.Kind]map[jobs.Reason]int64{"charge": {jobs.ReasonUnsafe: 2}},
+}
+
+// exposition returns what a scrape shows under our prefix.
+func exposition(t *testing.T, m *Metrics) string {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	m.Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	if rec.Code != 200 {
+		t.Fatalf("scrape: status %d: %s", rec.Code, rec.Body)
+	}
+	var ours strings.Builder
+	for line := range strings.Lines(rec.Body.String()) {
+		if strings.HasPrefix(line, "redrive_") || strings.Contains(line, " redrive_") {
+			ours.WriteString(line)
+		}
+	}
+	return ours.String()
+}
+
+func TestExpositionIsAsPromised(t *testing.T) {
+	t.Parallel()
+	m := newTestMetrics(typicalSnapshot)
+	callTypical(m, "payrail", "charge")
+	got := strings.ReplaceAll(exposition(t, m), runtime.Version(), "GOVERSION")
+	golden := filepath.Join("testdata", "exposition.txt")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the exposition changed; it is an interface. Run with -update, read the diff and write it into the changelog.\n%s",
+			firstDifference(string(want), got))
+	}
+}
+
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return fmt.Sprintf("line %d:\n- %s\n+ %s", i+1, w[i], g[i])
+		}
+	}
+	return fmt.Sprintf("%d lines wanted, %d found", len(w), len(g))
+}
+
+func TestEveryMetricIsInTheDocs(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("(?m)^\\| `(redrive_[a-z_]+)` \\| (counter|gauge|histogram)[a-z, ]* \\| ([a-z, ]*)\\|")
+	documented := map[string]string{}
+	for _, r := range row.FindAllStringSubmatch(string(page), -1) {
+		documented[r[1]] = r[2] + " " + strings.TrimSpace(r[3])
+	}
+	m := newTestMetrics(typicalSnapshot)
+	callTypical(m, "payrail", "charge")
+	for _, f := range gather(t, m) {
+		names := map[string]bool{}
+		var labels []string
+		for _, l := range f.Metric[0].Label {
+			names[l.GetName()] = true
+		}
+		for _, l := range []string{"dependency", "kind", "call", "state", "result", "reason", "class", "answer", "version", "revision", "go", "schema"} {
+			if names[l] {
+				labels = append(labels, l)
+				delete(names, l)
+			}
+		}
+		if len(names) > 0 {
+			t.Errorf("%s has labels the contract does not know: %v", f.GetName(), names)
+		}
+		got := strings.ToLower(f.GetType().String()) + " " + strings.Join(labels, ", ")
+		if want := documented[f.GetName()]; strings.TrimSpace(got) != strings.TrimSpace(want) {
+			t.Errorf("%s is %q, docs/metrics.md says %q", f.GetName(), got, want)
+		}
+		delete(documented, f.GetName())
+	}
+	for name := range documented {
+		t.Errorf("docs/metrics.md lists %s, which no scrape shows", name)
+	}
+}
+
+// gather returns our families.
+func gather(t *testing.T, m *Metrics) []*dto.MetricFamily {
+	t.Helper()
+	all, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours []*dto.MetricFamily
+	for _, f := range all {
+		if strings.HasPrefix(f.GetName(), "redrive_") {
+			ours = append(ours, f)
+		}
+	}
+	return ours
+}
+
+func TestCountersOfDeclaredNamesExistFromTheStart(t *testing.T) {
+	t.Parallel()
+	text := exposition(t, newTestMetrics())
+	for _, want := range []string{
+		`redrive_calls_total{call="retry",class="5xx",dependency="payrail",kind="refund"} 0`,
+		`redrive_first_attempts_total{dependency="payrail",result="failed"} 0`,
+		`redrive_retries_refused_total{class="429",dependency="payrail",reason="deadline"} 0`,
+		`redrive_operations_ended_total{kind="charge",reason="",state="succeeded"} 0`,
+		`redrive_operations_ended_total{kind="charge",reason="poison",state="dead"} 0`,
+		`redrive_submissions_total{answer="conflict",kind="charge"} 0`,
+		`redrive_dead_letters_expired_total{kind="charge",reason="unsafe"} 0`,
+		`redrive_dead_letters{kind="refund",reason="unsafe"} 0`,
+		`redrive_rescued_total{dependency="payrail"} 0`,
+		`redrive_panics_total 0`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("missing at the start: %s", want)
+		}
+	}
+	if strings.Contains(text, `dependency="other"`) || strings.Contains(text, `kind="other"`) {
+		t.Error("nothing undeclared was met, yet it is shown as other")
+	}
+}
+
+// SCENARIOS T89: names and texts from outside must not become series.
+func TestInventedNamesAndTextsDoNotBecomeSeries(t *testing.T) {
+	t.Parallel()
+	var unknown []DependencySnapshot
+	for i := range 300 {
+		s := typicalSnapshot
+		s.Dependency = jobs.Dependency(fmt.Sprintf("invented-%d", i))
+		s.DeadLetters = map[jobs.Kind]map[jobs.Reason]int64{jobs.Kind(fmt.Sprintf("kind-%d", i)): {jobs.Reason(fmt.Sprintf("reason %d", i)): 1}}
+		unknown = append(unknown, s)
+	}
+	m := newTestMetrics(unknown...)
+	for i := range 500 {
+		text := fmt.Sprintf("dial tcp 10.0.0.%d: i/o timeout for order-%d", i, i)
+		callAll(m, jobs.Dependency(fmt.Sprintf("invented-%d", i%300)), jobs.Kind(text), Call(text), Result(text), Refusal(text),
+			jobs.Class(text), jobs.State(text), jobs.Reason(text), jobs.Answer(text))
+		callTypical(m, jobs.Dependency(fmt.Sprintf("invented-%d", i%300)), "charge")
+		callTypical(m, "payrail", "charge")
+	}
+	text := exposition(t, m)
+	if n := seriesIn(text); n >= 2000 {
+		t.Errorf("%d series, want fewer than 2,000", n)
+	} else {
+		t.Logf("%d series", n)
+	}
+	for _, leak := range []string{"invented", "order-", "dial tcp", "reason 1", "kind-1"} {
+		if strings.Contains(text, leak) {
+			t.Errorf("%q became a label value", leak)
+		}
+	}
+	for _, want := range []string{
+		`redrive_operations{dependency="other",state="waiting"} 2100`,
+		`redrive_oldest_due_age_seconds{dependency="other"} 90`,
+		`redrive_dead_letters{kind="other",reason="other"} 300`,
+		`redrive_first_attempts_total{dependency="other",result="other"} 1500`,
+		`redrive_calls_total{call="other",class="other",dependency="other",kind="other"} 500`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("missing: %s", want)
+		}
+	}
+	if strings.Contains(text, `redrive_budget_tokens{dependency="other"}`) {
+		t.Error("several budgets are shown as one number")
+	}
+}
+
+// The bound that docs/metrics.md states, with every combination of labels used.
+func TestSeriesStayWithinTheStatedBound(t *testing.T) {
+	t.Parallel()
+	m := newTestMetrics(typicalSnapshot, DependencySnapshot{Dependency: "elsewhere"})
+	for _, dep := range []jobs.Dependency{"payrail", "elsewhere"} {
+		for _, kind := range []jobs.Kind{"charge", "refund", "unheard-of"} {
+			for _, class := range append([]jobs.Class{"odd"}, jobs.Classes...) {
+				for _, call := range append([]Call{"odd"}, Calls...) {
+					m.Call(dep, kind, call, class, time.Second)
+				}
+				for _, why := range append([]Refusal{"odd"}, Refusals...) {
+					m.RetryRefused(dep, why, class)
+				}
+			}
+			for _, state := range append([]jobs.State{"odd"}, jobs.States...) {
+				for _, reason := range append([]jobs.Reason{"odd"}, jobs.Reasons...) {
+					m.OperationEnded(kind, state, reason, 1)
+					m.DeadLettersExpired(kind, reason, 1)
+				}
+			}
+			callTypical(m, dep, kind)
+		}
+	}
+	const dependencies, kinds = 2, 3 // "other" included
+	n, bound := seriesIn(exposition(t, m)), dependencies*900+kinds*dependencies*100+100
+	if n > bound {
+		t.Errorf("%d series, docs/metrics.md promises at most %d", n, bound)
+	}
+	t.Logf("%d series of at most %d", n, bound)
+}
+
+func seriesIn(text string) int {
+	n := 0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestStateOfTheLedgerIsMissingWhenItCannotBeRead(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	m := New(Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	m.Declare([]jobs.Dependency{"payrail"}, testKinds)
+	m.ObserveLedger(func(ctx context.Context) ([]DependencySnapshot, error) {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("a scrape waits for the ledger without a bound")
+		}
+		return []DependencySnapshot{typicalSnapshot}, errors.New("redis is away")
+	})
+	text := exposition(t, m)
+	if strings.Contains(text, "redrive_operations{") || strings.Contains(text, "redrive_dead_letters{") {
+		t.Error("a scrape shows state that was not read")
+	}
+	if !strings.Contains(text, "redrive_panics_total 0") {
+		t.Error("the counters of the process are missing too")
+	}
+	if !strings.Contains(log.String(), "redis is away") {
+		t.Errorf("the log does not say why: %q", log.String())
+	}
+}
+
+func TestTwoMetricsInOneProcessDoNotMeet(t *testing.T) {
+	t.Parallel()
+	a, b := newTestMetrics(), newTestMetrics()
+	a.Panic()
+	if !strings.Contains(exposition(t, b), "redrive_panics_total 0\n") {
+		t.Error("the panic of one is counted by the other")
+	}
+}
+
+func TestUseFromManyGoroutines(t *testing.T) {
+	t.Parallel()
+	m := newTestMetrics(typicalSnapshot)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 50 {
+				callTypical(m, "payrail", "charge")
+				m.Declare([]jobs.Dependency{jobs.Dependency(fmt.Sprintf("dep-%d", i))}, nil)
+			}
+		})
+	}
+	wg.Go(func() { exposition(t, m) })
+	wg.Wait()
+	if !strings.Contains(exposition(t, m), "redrive_panics_total 400\n") {
+		t.Error("counts were lost")
+	}
+}

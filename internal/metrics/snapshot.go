@@ -1,0 +1,167 @@
+package metrics
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"redrive/internal/jobs"
+)
+
+// snapshotTimeout bounds how long a scrape waits for the ledger.
+const snapshotTimeout = 2 * time.Second
+
+// DependencySnapshot is the state of one dependency in the ledger, as all
+// processes see it.
+type DependencySnapshot struct {
+	Dependency jobs.Dependency
+
+	Tokens float64 // retry tokens there are
+	Cap    float64 // most tokens there can be
+	Ratio  float64 // tokens per first attempt
+	Paused bool
+
+	Operations map[jobs.State]int64 // by state; a missing state counts 0
+	Held       map[jobs.Hold]int64  // due operations the gate holds; a missing reason counts 0
+
+	OldestDueAge        time.Duration // how long the oldest due operation has waited beyond its time; 0: none is due
+	OldestUnresolvedAge time.Duration // how long the oldest unresolved operation has been so; 0: none is
+
+	DeadLetters map[jobs.Kind]map[jobs.Reason]int64
+}
+
+// SnapshotFunc reads the state of every dependency. It is called once per scrape
+// and must cost the same whatever the number of operations: sizes of indexes, never
+// their members. It ends with its context.
+type SnapshotFunc func(context.Context) ([]DependencySnapshot, error)
+
+// ObserveLedger adds the state of the ledger to the metrics. When read returns an
+// error these metrics are missing from that scrape (a stale number would look like
+// a true one) and the error is logged. Call it once.
+func (m *Metrics) ObserveLedger(read SnapshotFunc) {
+	m.registry.MustRegister(&ledgerCollector{read: read, declared: &m.declared, log: m.log})
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}
+
+var (
+	tokensDesc     = desc("budget_tokens", "Retry tokens there are.", "dependency")
+	capDesc        = desc("budget_cap", "Most retry tokens there can be.", "dependency")
+	ratioDesc      = desc("budget_ratio", "Retry tokens that each first attempt adds.", "dependency")
+	pausedDesc     = desc("paused", "1 while a person or a refused credential holds the dependency, else 0.", "dependency")
+	operationsDesc = desc("operations", "Operations by state.", "dependency", "state")
+	heldDesc       = desc("held_operations", "Due operations that the gate holds, by why.", "dependency", "reason")
+	dueAgeDesc     = desc("oldest_due_age_seconds", "How long the oldest due operation has waited beyond its time, 0 when none is due.", "dependency")
+	askAgeDesc     = desc("oldest_unresolved_age_seconds", "How long the oldest unresolved operation has been so, 0 when none is.", "dependency")
+	deadDesc       = desc("dead_letters", "Dead letters that wait for a person.", "kind", "reason")
+)
+
+// ledgerCollector reads the ledger when it is scraped.
+type ledgerCollector struct {
+	read     SnapshotFunc
+	declared *declared
+	log      *slog.Logger
+}
+
+// Describe implements prometheus.Collector.
+func (*ledgerCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{tokensDesc, capDesc, ratioDesc, pausedDesc, operationsDesc, heldDesc, dueAgeDesc, askAgeDesc, deadDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *ledgerCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), snapshotTimeout)
+	defer cancel()
+	read, err := c.read(ctx)
+	if err != nil {
+		c.log.LogAttrs(ctx, slog.LevelWarn, "state of the ledger is missing from a scrape", slog.Any("err", err))
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	dead := map[string]map[string]int64{}
+	for _, kind := range c.declared.allKinds() {
+		dead[string(kind)] = map[string]int64{}
+		for _, r := range jobs.Reasons {
+			dead[string(kind)][string(r)] = 0
+		}
+	}
+	for _, s := range c.merge(read) {
+		dep := string(s.Dependency)
+		if dep != other { // several budgets have no common number
+			gauge(tokensDesc, s.Tokens, dep)
+			gauge(capDesc, s.Cap, dep)
+			gauge(ratioDesc, s.Ratio, dep)
+			gauge(pausedDesc, bit(s.Paused), dep)
+		}
+		for _, state := range jobs.States {
+			gauge(operationsDesc, float64(s.Operations[state]), dep, string(state))
+		}
+		for _, hold := range jobs.Holds {
+			gauge(heldDesc, float64(s.Held[hold]), dep, string(hold))
+		}
+		gauge(dueAgeDesc, s.OldestDueAge.Seconds(), dep)
+		gauge(askAgeDesc, s.OldestUnresolvedAge.Seconds(), dep)
+		for kind, byReason := range s.DeadLetters {
+			k := c.declared.kind(kind)
+			if dead[k] == nil {
+				dead[k] = map[string]int64{}
+			}
+			for reason, n := range byReason {
+				dead[k][label(reason, jobs.Reasons)] += n
+			}
+		}
+	}
+	for kind, byReason := range dead {
+		for reason, n := range byReason {
+			gauge(deadDesc, float64(n), kind, reason)
+		}
+	}
+}
+
+// merge puts the dependencies that stand in Redis but not in this process's
+// configuration together as "other": counts are added, the greatest age stays.
+func (c *ledgerCollector) merge(read []DependencySnapshot) []DependencySnapshot {
+	var merged []DependencySnapshot
+	rest := DependencySnapshot{
+		Dependency:  other,
+		Operations:  map[jobs.State]int64{},
+		Held:        map[jobs.Hold]int64{},
+		DeadLetters: map[jobs.Kind]map[jobs.Reason]int64{},
+	}
+	undeclared := false
+	for _, s := range read {
+		if c.declared.dependency(s.Dependency) != other {
+			merged = append(merged, s)
+			continue
+		}
+		undeclared = true
+		for state, n := range s.Operations {
+			rest.Operations[state] += n
+		}
+		for hold, n := range s.Held {
+			rest.Held[hold] += n
+		}
+		for kind, byReason := range s.DeadLetters {
+			if rest.DeadLetters[kind] == nil {
+				rest.DeadLetters[kind] = map[jobs.Reason]int64{}
+			}
+			for reason, n := range byReason {
+				rest.DeadLetters[kind][reason] += n
+			}
+		}
+		rest.OldestDueAge = max(rest.OldestDueAge, s.OldestDueAge)
+		rest.OldestUnresolvedAge = max(rest.OldestUnresolvedAge, s.OldestUnresolvedAge)
+	}
+	if undeclared {
+		merged = append(merged, rest)
+	}
+	return merged
+}
