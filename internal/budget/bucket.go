@@ -1,0 +1,71 @@
+package budget
+
+import (
+	_ "embed"
+
+	"redrive/internal/luascript"
+)
+
+//go:embed lua/gate.lua
+var gateSource string
+
+// Gate is the Lua library of the gate.
+var Gate = luascript.Library{Name: "gate", Source: gateSource}
+
+// Params are the bucket's parameters. They come from the deciding process's
+// configuration with every call; the bucket itself stores only its state.
+type Params struct {
+	RatioMilli          int64 // milli-tokens put in per first attempt sent; 0: first attempts fill nothing
+	Cap                 int64 // whole tokens at most
+	FloorMilliPerSecond int64 // milli-tokens put in per second; 0: none
+}
+
+// Args adds the parameters to a script's arguments.
+func (p Params) Args(a *luascript.Args) *luascript.Args {
+	return a.Int("ratio", p.RatioMilli).Int("cap", p.Cap).Int("floor", p.FloorMilliPerSecond)
+}
+
+const callMilli = 1000 // one call costs one token
+
+// Bucket is the state of one dependency's bucket at an instant. The zero value is
+// a lost key: it starts low. Not safe for concurrent use: it is the oracle, not
+// the store.
+type Bucket struct {
+	TokensMilli int64
+	FilledAtMS  int64
+	Known       bool // false: the key is missing or garbled
+}
+
+// At returns the bucket as it stands at nowMS.
+func (b Bucket) At(nowMS int64, p Params) Bucket {
+	limit := p.Cap * callMilli
+	if !b.Known {
+		return Bucket{TokensMilli: min(limit, p.FloorMilliPerSecond), FilledAtMS: nowMS, Known: true}
+	}
+	b.TokensMilli = min(b.TokensMilli, limit)
+	b.FilledAtMS = min(b.FilledAtMS, nowMS)
+	gain := (nowMS - b.FilledAtMS) * p.FloorMilliPerSecond / 1000
+	switch {
+	case b.TokensMilli+gain >= limit:
+		b.TokensMilli, b.FilledAtMS = limit, nowMS
+	case gain > 0:
+		b.TokensMilli += gain
+		b.FilledAtMS += gain * 1000 / p.FloorMilliPerSecond // what is left of a milli-token stays
+	}
+	return b
+}
+
+// First puts in what one first attempt is worth.
+func (b Bucket) First(p Params) Bucket {
+	b.TokensMilli = min(p.Cap*callMilli, b.TokensMilli+p.RatioMilli)
+	return b
+}
+
+// Spend takes one token; false, and nothing taken, when there is none.
+func (b Bucket) Spend() (Bucket, bool) {
+	if b.TokensMilli < callMilli {
+		return b, false
+	}
+	b.TokensMilli -= callMilli
+	return b, true
+}

@@ -1,0 +1,77 @@
+-- Library gate: may this dependency get one more call?
+-- State: HASH P..'gate' (tokens and filled_at of the bucket, hold and hold_until
+-- of a pause, last_now). Parameters come with each call, never from the hash:
+--   ratio  milli-tokens put in per first attempt sent
+--   cap    tokens at most
+--   floor  milli-tokens put in per second
+-- Integers only: milli-tokens, ms. One call costs 1000 milli-tokens.
+-- Invariants: 0 <= tokens <= cap; a missing or garbled bucket starts with one
+-- second of floor, never full; time going backwards adds nothing.
+local gate = {}
+local CALL = 1000
+
+-- whole reads a stored integer >= 0, nil when it is absent or garbage.
+local function whole(v)
+  if not v or not string.match(v, '^%d+$') or #v > 15 then return nil end
+  return tonumber(v)
+end
+
+function gate.load(now)
+  local v = redis.call('HMGET', P .. 'gate', 'tokens', 'filled_at', 'hold', 'hold_until')
+  local cap, floor = arg('cap') * CALL, arg('floor')
+  local tokens, filled = whole(v[1]), whole(v[2])
+  if not tokens or not filled then
+    tokens, filled = math.min(cap, floor), now
+  end
+  if tokens > cap then tokens = cap end
+  if filled > now then filled = now end
+  local gain = math.floor((now - filled) * floor / 1000)
+  if tokens + gain >= cap then
+    tokens, filled = cap, now
+  elseif gain > 0 then
+    tokens = tokens + gain
+    filled = filled + math.floor(gain * 1000 / floor)
+  end
+  local g = {now = now, cap = cap, floor = floor, ratio = arg('ratio'), tokens = tokens, filled = filled}
+  if v[3] and v[3] ~= '' then
+    local untl = num(v[4])
+    if untl == 0 or untl > now then
+      g.hold, g.hold_until = v[3], untl
+    end
+  end
+  return g
+end
+
+-- closed: why nothing leaves at all, and for how many ms (a pause without an end
+-- is looked at again after a second).
+function gate.closed(g)
+  if not g.hold then return nil end
+  if g.hold_until == 0 then return g.hold, 1000 end
+  return g.hold, g.hold_until - g.now
+end
+
+-- tokens_in: ms until the bucket holds one token by its floor alone.
+function gate.tokens_in(g)
+  if g.tokens >= CALL then return 0 end
+  if g.floor == 0 then return 1000 end
+  return math.ceil((CALL - g.tokens) * 1000 / g.floor)
+end
+
+-- retries: how many retries the bucket can pay for now.
+function gate.retries(g) return math.floor(g.tokens / CALL) end
+
+-- spend takes the token of one retry; false when there is none.
+function gate.spend(g)
+  if g.tokens < CALL then return false end
+  g.tokens = g.tokens - CALL
+  return true
+end
+
+-- first puts in what one first attempt is worth.
+function gate.first(g)
+  g.tokens = math.min(g.cap, g.tokens + g.ratio)
+end
+
+function gate.save(g)
+  redis.call('HSET', P .. 'gate', 'tokens', int(g.tokens), 'filled_at', int(g.filled), 'last_now', int(g.now))
+end

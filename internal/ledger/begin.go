@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"redrive/internal/jobs"
+	"redrive/internal/luascript"
+)
+
+// BeginStatus says what became of a request to begin an attempt.
+type BeginStatus string
+
+// The answers of begin.
+const (
+	BeginGranted BeginStatus = "granted" // the attempt is written ahead: send it
+	BeginStale   BeginStatus = "stale"   // another delivery or run; drop it
+	BeginGone    BeginStatus = "gone"    // no record; drop it
+	BeginHeld    BeginStatus = "held"    // the gate has no room; it went back to the waiting room
+	BeginEnded   BeginStatus = "ended"   // it could not be sent any more and left the way
+)
+
+// Begin is the answer to a request to begin.
+type Begin struct {
+	Status BeginStatus
+	Grant  *Grant    // with granted
+	Hold   jobs.Hold // with held
+	Ended  []Ended
+}
+
+// Grant is the right to make one attempt, and all that is needed for it. Spans
+// count from the instant before the call to [Ledger.Begin].
+type Grant struct {
+	ID       jobs.ID
+	Delivery int64
+	RunID    string
+	Attempt  int // number of this attempt, from 1
+
+	LeaseLeft    time.Duration // after it the attempt counts as lost
+	DeadlineLeft time.Duration
+
+	Idempotency   jobs.Idempotency // class in force
+	Used          int              // sends that count, this one included
+	Extra         int              // attempts granted on top by requeues
+	UnknownBefore bool             // an earlier attempt's unknown outcome is not settled
+	SafeFor       time.Duration    // how long a resend stays safe; Always for natural; 0: it is not
+	Refusals      int              // refused credentials in a row so far
+	Losses        int              // lost workers in a row so far
+
+	Request jobs.Request
+	copy    string // the record's fields as JSON, to write it again if the store loses it
+	raw     []byte // the stored request
+}
+
+// Always is the SafeFor of an operation whose resend is safe at any time.
+const Always = time.Duration(1<<63 - 1)
+
+// Begin asks for the right to make the attempt of a delivery, and writes it ahead
+// if the gate grants it. It is idempotent for the run id: after a lost reply the
+// caller asks again with the same one. Whoever gets no clear answer must call
+// [Ledger.Abandon] with the same delivery and run id, and send nothing.
+func (l *Ledger) Begin(ctx context.Context, t Terms, target Target, maxAttempts int, d Delivery, runID string) (Begin, error) {
+	args := target.args(t.args(), "class").Str("id", d.ID.String()).Int("delivery", d.Number).Str("run", runID).
+		Int("max_attempts", int64(maxAttempts))
+	r, err := beginScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
+	if err != nil {
+		return Begin{}, err
+	}
+	switch status := BeginStatus(r.At(0)); status {
+	case BeginGranted:
+		g, err := newGrant(d.ID, runID, r.Named(1))
+		if err != nil {
+			return Begin{}, err
+		}
+		return Begin{Status: status, Grant: g}, nil
+	case BeginHeld:
+		return Begin{Status: status, Hold: jobs.Hold(r.At(1))}, nil
+	case BeginStale, BeginGone:
+		return Begin{Status: status}, nil
+	case BeginEnded:
+		return Begin{Status: status, Ended: ended(r, 2)}, nil
+	default:
+		return Begin{}, unexpected("begin", r)
+	}
+}
+
+func newGrant(id jobs.ID, runID string, m map[string]string) (*Grant, error) {
+	n := func(name string) int64 { return luascript.Reply{m[name]}.Int(0) }
+	g := &Grant{
+		ID: id, Delivery: n("delivery"), RunID: runID, Attempt: int(n("attempt")),
+		LeaseLeft: ms(n("lease_left")), DeadlineLeft: ms(n("deadline_left")),
+		Idempotency: jobs.Idempotency(m["class"]), Used: int(n("used")), Extra: int(n("extra")),
+		UnknownBefore: m["unknown"] == "1", SafeFor: ms(max(n("safe_for"), 0)),
+		Refusals: int(n("refusals")), Losses: int(n("losses")),
+	}
+	if n("safe_for") < 0 {
+		g.SafeFor = Always
+	}
+	g.raw = []byte(m["request"])
+	request, err := decodeRequest(g.raw)
+	if err != nil {
+		return nil, err
+	}
+	request.IdempotencyKey, request.CorrelationID, request.Credential = m["ikey"], m["corr"], m["cred"]
+	g.Request = request
+	g.copy = recordCopy(g, m)
+	return g, nil
+}
+
+// Abandon gives back a delivery of which nothing was sent, after a begin without a
+// clear answer, for a kind this worker does not know (orphan), or because the
+// process cannot take it now (wait: how long it stays in the waiting room).
+func (l *Ledger) Abandon(ctx context.Context, t Terms, d Delivery, runID string, wait time.Duration, orphan bool) ([]Ended, error) {
+	args := t.args().Str("id", d.ID.String()).Int("delivery", d.Number).Str("run", runID).
+		Int("wait", wait.Milliseconds()).Flag("orphan", orphan)
+	r, err := abandonScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
+	if err != nil {
+		return nil, err
+	}
+	return ended(r, 1), nil
+}

@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redrive/internal/budget"
+	"redrive/internal/jobs"
+	"redrive/internal/luascript"
+)
+
+// Schema is the number of the layout in Redis. A binary refuses a higher one.
+const Schema = 1
+
+// ErrNotFound is returned when no operation has the name.
+var ErrNotFound = errors.New("no such operation")
+
+// Ledger reads and changes the operations of one namespace. Safe for concurrent
+// use. Its methods block for as long as ctx and the client's timeouts allow, and
+// never repeat a call whose reply was lost: submit, begin and finish are
+// idempotent (the same request, the same run id), so the caller may.
+type Ledger struct {
+	rdb       redis.UniversalClient
+	namespace string
+}
+
+// New returns the ledger of a namespace. rdb should not retry by itself
+// (MaxRetries: -1): a repeated begin must carry the same run id, which only the
+// caller knows.
+func New(rdb redis.UniversalClient, namespace string) *Ledger {
+	return &Ledger{rdb: rdb, namespace: namespace}
+}
+
+// Client returns the Redis client that the ledger was made with.
+func (l *Ledger) Client() redis.UniversalClient { return l.rdb }
+
+// Namespace returns the prefix of every key.
+func (l *Ledger) Namespace() string { return l.namespace }
+
+// slot is KEYS[1] of every script: it names the dependency's hash slot.
+func (l *Ledger) slot(dep jobs.Dependency) string {
+	return l.namespace + ":{" + string(dep) + "}"
+}
+
+// key returns a key of the dependency.
+func (l *Ledger) key(dep jobs.Dependency, name string) string { return l.slot(dep) + ":" + name }
+
+// global returns a key outside any dependency.
+func (l *Ledger) global(name string) string { return l.namespace + ":" + name }
+
+// Terms are what the deciding process's configuration says about a dependency,
+// passed with every call: they are read at each decision, not stored.
+type Terms struct {
+	Dependency  jobs.Dependency
+	Budget      budget.Params
+	MaxInFlight int           // released and attempting, over all processes; 0: no limit
+	MinResponse time.Duration // no attempt with less time than this before the deadline
+	Retention   jobs.Retention
+}
+
+func (t Terms) args() *luascript.Args {
+	a := new(luascript.Args)
+	t.Budget.Args(a).Int("min_response", t.MinResponse.Milliseconds())
+	return retentionArgs(a, t.Retention)
+}
+
+func retentionArgs(a *luascript.Args, r jobs.Retention) *luascript.Args {
+	return a.Int("keep_succeeded", r.SucceededMS).Int("keep_cancelled", r.CancelledMS)
+}
+
+// Target is what an attempt of a kind would be sent to and under, as the deciding
+// process is configured. It must equal that of every unknown attempt before a
+// resend is safe.
+type Target struct {
+	BaseURL     string
+	Idempotency jobs.Idempotency // as configured; the weaker of it and the one at submission is in force
+	KeyHeader   string           // header that carries the idempotency key; "" sends none
+	KeyWindow   time.Duration    // how long the dependency remembers a key; 0: not known
+	ClaimLease  time.Duration    // from begin until the attempt counts as lost
+}
+
+func (t Target) args(a *luascript.Args, class string) *luascript.Args {
+	return a.Str(class, string(t.Idempotency)).Str("base", t.BaseURL).Str("keyheader", t.KeyHeader).
+		Int("window", t.KeyWindow.Milliseconds()).Int("lease", t.ClaimLease.Milliseconds())
+}
+
+// Ended tells of one operation that a call moved to an end: for metrics, and for
+// the one log line that every stop gets.
+type Ended struct {
+	ID            jobs.ID
+	State         jobs.State
+	Reason        jobs.Reason // "" unless State is dead
+	Class         jobs.Class  // of the last attempt; "" when there was none
+	Sends         int
+	CorrelationID string
+}
+
+func ended(r luascript.Reply, from int) []Ended {
+	var out []Ended
+	for i := from; i+1 < len(r); i++ {
+		if r[i] != "ended" {
+			continue
+		}
+		f := strings.SplitN(r[i+1], " ", 6)
+		if len(f) == 6 {
+			id, _ := jobs.ParseID(f[0])
+			out = append(out, Ended{ID: id, State: jobs.State(f[1]), Reason: jobs.Reason(dash(f[2])), Class: jobs.Class(dash(f[3])),
+				Sends: int(luascript.Reply{f[4]}.Int(0)), CorrelationID: dash(f[5])})
+		}
+		i++
+	}
+	return out
+}
+
+func dash(s string) string {
+	if s == "-" {
+		return ""
+	}
+	return s
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// unexpected is an answer that no script gives: the binary and the script differ.
+func unexpected(name string, r luascript.Reply) error {
+	return fmt.Errorf("script %s: unexpected answer %q", name, []string(r))
+}

@@ -1,0 +1,44 @@
+--[[ abandon: give a delivery back of which nothing was sent.
+KEYS[1]  <namespace>:{<dependency>}
+ARGV     id, delivery, run; wait (ms until it may be released again)
+         orphan (1: this worker does not know the kind)
+         keep_succeeded, keep_cancelled (ms); min_response (ms)
+RETURNS  state of the operation, or 'gone'; then 'ended' pairs
+LIMIT    one operation
+INVARIANT a begin applied after this is stale; the attempt of an abandoned claim counts as not sent
+]]
+local now = clock()
+local op = record.load(A.id)
+if not op then return {'gone'} end
+local wait = arg('wait')
+if claim.held_by(op, A.run) then
+  local n = num(op.f.sends)
+  settle.close_attempt(op, n, 0, 'n,,0,', 0)
+  record.add(op, 'used', -1)
+  claim.drop(op)
+  if num(op.f.unk) == 0 then settle.cleared(op) end
+elseif op.f.state ~= 'released' or op.f.delivery ~= A.delivery then
+  return {op.f.state}
+end
+record.set(op, 'grant', nil)
+if A.orphan then
+  -- Doubling from 5 s to a minute; after an hour nobody knew it, a person must look.
+  local since = num(op.f.orphan)
+  if since == 0 then
+    since = now
+    record.set(op, 'orphan', int(now))
+  end
+  if now - since >= 3600000 then
+    settle.leave(op, 'dead', 'undeliverable', now)
+    record.save(op)
+    return answer({op.f.state})
+  end
+  wait = math.max(5000, math.min(60000, now - since))
+end
+if op.f.cancel then
+  settle.leave(op, 'cancelled', nil, now)
+else
+  record.move(op, 'waiting', now, now + wait)
+end
+record.save(op)
+return answer({op.f.state})

@@ -1,0 +1,82 @@
+--[[ begin: grant one attempt and write it ahead, before the first byte leaves.
+KEYS[1]  <namespace>:{<dependency>}
+ARGV     id, delivery, run (run id of this handler run)
+         class          configured idempotency of the kind
+         base, keyheader, window (ms)  what this process would send to and under
+         max_attempts, min_response (ms), lease (claim lease, ms)
+         ratio, cap, floor; keep_succeeded, keep_cancelled (ms)
+RETURNS  'granted', then name/value pairs: attempt, lease_left, deadline_left (ms), used, extra, unknown (1: an
+         earlier attempt is unknown), safe_for (ms a resend stays safe, -1 = always, 0 = never), class, cred, ikey,
+         corr, fp, target, created, deadline, refusals, losses, delivery, request
+         or 'stale' (not this delivery), 'gone' (no record), 'held', why, ms | 'ended', state; then 'ended' pairs
+LIMIT    one operation
+INVARIANT grants only to the delivery that is released, once; the same run id asking again while it holds the claim
+         gets the same grant; a token is spent once per run id
+]]
+local now = clock()
+local op = record.load(A.id)
+if not op then return {'gone'} end
+
+local function granted(n, class, target, before)
+  local safe_for = 0
+  if class == 'natural' then safe_for = -1 end
+  if class == 'keyed' and op.f.safe then safe_for = math.max(num(op.f.safe) - now, 0) end
+  if num(op.f.unk) > 0 and op.f.target ~= target then safe_for = 0 end
+  return {'granted', 'attempt', int(n), 'lease_left', int(num(op.f.lease) - now), 'deadline_left', int(num(op.f.deadline) - now),
+    'used', op.f.used or '0', 'extra', op.f.extra or '0', 'unknown', before, 'safe_for', int(safe_for), 'class', class,
+    'cred', op.f.cred or 'default', 'ikey', op.f.ikey or string.gsub(op.id, '/', ':', 1), 'corr', op.f.corr or '',
+    'fp', op.f.fp or '', 'target', target, 'created', op.f.created or '0', 'deadline', op.f.deadline or '0',
+    'refusals', op.f.refusals or '0', 'losses', op.f.losses or '0', 'delivery', op.f.delivery or '0',
+    'first', op.f.first or '0', 'safe', op.f.safe or '0', 'window', op.f.window or '0',
+    'unk', op.f.unk or '0', 'unk_target', op.f.target or '', 'started', string.match(op.f['a' .. int(n)] or '', '^%d+') or '0', 'idem', op.f.idem or 'none',
+    'request', redis.call('GET', P .. 'request:' .. op.id) or ''}
+end
+
+local class = settle.class(op, A.class)
+local target = settle.digest(class, A.base, op.f.cred or 'default', A.keyheader, op.f.ikey or string.gsub(op.id, '/', ':', 1))
+if claim.held_by(op, A.run) then
+  return granted(num(op.f.sends), class, target, num(op.f.unk) > 0 and '1' or '0')
+end
+if op.f.state ~= 'released' or op.f.delivery ~= A.delivery then return {'stale', op.f.state} end
+
+local doomed = settle.doomed(op, arg('max_attempts'), now)
+if doomed then
+  settle.leave(op, 'dead', doomed, now)
+elseif not settle.safe(op, class, target, now) then
+  settle.leave(op, 'waiting', nil, now)
+end
+if op.f.state ~= 'released' then
+  record.save(op)
+  return answer({'ended', op.f.state})
+end
+
+local g = gate.load(now)
+local lane = op.f.grant
+local why, wait = gate.closed(g)
+if not why and lane == 'retry' and not gate.spend(g) then
+  why, wait = 'budget', math.max(gate.tokens_in(g), 20)
+end
+if why then
+  record.set(op, 'grant', nil)
+  record.move(op, 'waiting', now, now + wait)
+  record.save(op)
+  return {'held', why, int(wait)}
+end
+if lane == 'first' then gate.first(g) end
+gate.save(g)
+
+local n = num(op.f.sends) + 1
+local before = num(op.f.unk) > 0 and '1' or '0'
+record.set(op, 'sends', int(n))
+record.add(op, 'used', 1)
+if not op.f.first then
+  record.set(op, 'first', int(now))
+  if class == 'keyed' then record.set(op, 'safe', int(settle.window_end(op, now))) end
+end
+record.set(op, 'a' .. int(n), int(now) .. ',w,' .. target)
+settle.trim(op, n)
+claim.take(op, A.run, n, now + arg('lease'))
+record.move(op, 'attempting', now, now + arg('lease'))
+record.save(op)
+redis.call('INCR', P .. 'seq')
+return granted(n, class, target, before)

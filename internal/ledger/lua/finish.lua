@@ -1,0 +1,163 @@
+--[[ finish: record what an attempt brought and move the operation on.
+KEYS[1]  <namespace>:{<dependency>}
+ARGV     id, run, attempt
+         outcome        succeeded | refused | not_sent | unknown
+         codes          'outcome,class,status,verdict' as kept in the attempt's line; class (the word)
+         duration, delay (ms until the next attempt)
+         step           succeed | retry | ask | end | conflict: what policy decided
+         reason         of end
+         settles        1: the answer settles earlier unknown attempts too
+         acted          1: the other side took it, not finished
+         counted        1: the send counts against max_attempts
+         refused_credential  1: the credential was refused
+         lost           1: the claim's lease ran out (recover); the attempt is still fenced by its run id
+         error, body, status  what was answered (kept within limits by the caller); result (JSON of named values)
+         blind          1: this instance does not know the kind: it may put the operation back to waiting, where
+                        begin looks again, but never end it
+         configured, base, keyheader, window, lease  as for begin: is a resend safe?
+         min_response; keep_succeeded, keep_cancelled (ms)
+         copy, request  the worker's copy, to re-create a record that the store lost
+RETURNS  state, reason, how ('own', 'known' = recorded before, 'late', 'stale' = no such attempt, 'recreated')
+         or 'gone'; then 'ended' pairs
+LIMIT    one operation
+INVARIANT one result per run id: saying it again changes nothing; an unknown outcome is never lost, a success never
+         overwritten
+]]
+local now = clock()
+local op = record.load(A.id)
+local how = 'own'
+if not op then
+  if not A.copy then return {'gone'} end
+  op = record.new(A.id)
+  for k, v in pairs(cjson.decode(A.copy)) do record.set(op, k, v) end
+  record.set(op, 'state', nil)
+  record.flag(op, 'recreated')
+  redis.call('SET', P .. 'request:' .. A.id, A.request)
+  record.move(op, 'attempting', now, now)
+  record.set(op, 'run', A.run)
+  record.set(op, 'lease', '0')
+  record.set(op, 'r' .. A.attempt, A.run)
+  how = 'recreated'
+end
+local n = arg('attempt')
+local outcome = A.outcome
+local function reply()
+  record.save(op)
+  return answer({op.f.state, op.f.reason or '', how})
+end
+
+if op.f['r' .. int(n)] ~= A.run then
+  how = 'stale'
+  return reply()
+end
+local recorded = settle.outcome_of(op, n)
+local lost_before = string.find(op.f['a' .. int(n)] or '', ',u,lost,', 1, true) ~= nil
+local own = claim.held_by(op, A.run)
+if A.lost and (not own or num(op.f.lease) > now) then
+  how = 'stale'
+  return reply()
+end
+if not own and not (recorded == 'u' and lost_before) then
+  how = 'known'
+  return reply()
+end
+
+-- Errors and answers live in a hash of their own, present only when there is one.
+-- Bodies stay for unknown, successful and the last attempt.
+local function keep()
+  local key = P .. 'answers:' .. op.id
+  if (A.error or '') ~= '' then
+    redis.call('HSET', key, 'error', A.error, 'error:' .. int(n), A.error)
+    redis.call('HDEL', key, 'error:' .. int(n - 20))
+  end
+  if (A.body or '') ~= '' then
+    local last = redis.call('HGET', key, 'last')
+    if last and last ~= int(n) and settle.outcome_of(op, num(last)) ~= 'u' then
+      redis.call('HDEL', key, 'body:' .. last)
+    end
+    redis.call('HSET', key, 'body:' .. int(n), A.body, 'last', int(n))
+  end
+end
+
+local target = string.match(op.f['a' .. int(n)], '^%d+,[^,]*,([^,]*)')
+settle.close_attempt(op, n, arg('duration'), A.codes, arg('delay'))
+keep()
+
+if not own then
+  -- Late: the lease had run out and the attempt was closed as unknown meanwhile.
+  how = 'late'
+  if outcome == 'unknown' then return reply() end
+  local state, reason = op.f.state, op.f.reason
+  if outcome == 'succeeded' then
+    if state == 'attempting' then
+      record.set(op, 'known_ok', '1')
+    elseif state == 'succeeded' then
+      if A.result and op.f.result and A.result ~= op.f.result then record.flag(op, 'conflict') end
+    else
+      record.flag(op, 'late')
+      if state == 'cancelled' or (state == 'dead' and reason == 'permanent') then record.flag(op, 'conflict') end
+      settle.cleared(op)
+      if A.result then record.set(op, 'result', A.result) end
+      record.move(op, 'succeeded', now)
+    end
+  elseif state ~= 'succeeded' then
+    local left = num(op.f.unk) - 1
+    if not A.counted then record.add(op, 'used', -1) end
+    if left > 0 then record.set(op, 'unk', int(left)) end
+    if left <= 0 then
+      local intent = op.f.intent
+      settle.cleared(op)
+      if state == 'dead' and reason == 'unsafe' then record.set(op, 'intent', intent) end
+      redis.call('ZREM', P .. 'safe', op.id)
+    end
+  end
+  return reply()
+end
+
+claim.drop(op)
+record.set(op, 'class', A.class)
+if num(A.status) > 0 then record.set(op, 'status', A.status) else record.set(op, 'status', nil) end
+if not A.counted then record.add(op, 'used', -1) end
+if A.lost then record.add(op, 'losses', 1) else record.set(op, 'losses', nil) end
+if A.refused_credential then record.add(op, 'refusals', 1) else record.set(op, 'refusals', nil) end
+
+if outcome == 'unknown' then
+  settle.mark(op, target)
+  if A.acted then record.set(op, 'acted', '1') end
+elseif A.settles then
+  settle.cleared(op)
+elseif num(op.f.unk) == 0 then
+  -- Known not to have acted, and nothing else is open: the key's window starts anew.
+  settle.cleared(op)
+end
+
+local step, reason = A.step, A.reason
+if outcome == 'succeeded' or op.f.known_ok then
+  if outcome ~= 'succeeded' then record.flag(op, 'late') end
+  record.set(op, 'known_ok', nil)
+  settle.cleared(op)
+  if A.result then record.set(op, 'result', A.result) end
+  record.move(op, 'succeeded', now)
+elseif op.f.cancel then
+  settle.leave(op, 'cancelled', nil, now)
+elseif step == 'conflict' then
+  record.move(op, 'dead', now, nil, 'conflict')
+elseif A.blind then
+  record.move(op, 'waiting', now, now + arg('delay'))
+elseif step == 'retry' then
+  local at = now + arg('delay')
+  local class = settle.class(op, A.configured)
+  local digest = settle.digest(class, A.base, op.f.cred or 'default', A.keyheader, op.f.ikey or string.gsub(op.id, '/', ':', 1))
+  if not settle.safe(op, class, digest, at) then
+    settle.leave(op, 'waiting', nil, now)
+  elseif at + arg('min_response') > num(op.f.deadline) then
+    settle.leave(op, 'dead', 'deadline', now)
+  else
+    record.move(op, 'waiting', now, at)
+  end
+elseif step == 'ask' then
+  settle.leave(op, 'waiting', nil, now)
+else
+  settle.leave(op, 'dead', reason, now)
+end
+return reply()

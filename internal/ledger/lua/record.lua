@@ -1,0 +1,186 @@
+-- Library record: one operation, its state and the index of that state.
+--
+-- HASH   P..'op:'<id>       the record: small fields only, so that Redis keeps it compact
+-- STRING P..'request:'<id>  the request, fixed at submission
+-- HASH   P..'answers:'<id>  answers and errors, present once there is one
+--
+-- Invariant (P2): an operation is in exactly one state and in exactly the index
+-- of that state; counts change in the same step. Only record.move changes a state.
+local record = {}
+local ended = {} -- what left for an end in this call, told to the caller: 'id state reason class sends'
+
+function record.load(id)
+  local flat = redis.call('HGETALL', P .. 'op:' .. id)
+  if #flat == 0 then return nil end
+  local f = {}
+  for i = 1, #flat, 2 do f[flat[i]] = flat[i + 1] end
+  return {id = id, kind = string.match(id, '^[^/]*'), f = f, changed = {}, removed = {}}
+end
+
+function record.new(id)
+  return {id = id, kind = string.match(id, '^[^/]*'), f = {}, changed = {}, removed = {}}
+end
+
+-- set changes a field; nil removes it.
+function record.set(op, field, value)
+  if value == nil then
+    if op.f[field] ~= nil then
+      op.removed[#op.removed + 1] = field
+      op.f[field], op.changed[field] = nil, nil
+    end
+  elseif op.f[field] ~= value then
+    op.f[field], op.changed[field] = value, value
+  end
+end
+
+function record.add(op, field, n)
+  record.set(op, field, int(num(op.f[field]) + n))
+end
+
+function record.flag(op, name)
+  local flags = op.f.flags or ''
+  if not string.find(',' .. flags .. ',', ',' .. name .. ',', 1, true) then
+    record.set(op, 'flags', flags == '' and name or flags .. ',' .. name)
+  end
+end
+
+function record.save(op)
+  if #op.removed > 0 then redis.call('HDEL', P .. 'op:' .. op.id, unpack(op.removed)) end
+  local flat = {}
+  for k, v in pairs(op.changed) do
+    flat[#flat + 1] = k
+    flat[#flat + 1] = v
+  end
+  if #flat > 0 then redis.call('HSET', P .. 'op:' .. op.id, unpack(flat)) end
+  op.removed, op.changed = {}, {}
+end
+
+-- lane: a first attempt never queues behind a retry without a token.
+function record.lane(op)
+  if num(op.f.sends) == 0 then return 'first' end
+  return 'retry'
+end
+
+-- backlog: operations on their way, held against max_backlog.
+function record.backlog()
+  local n = 0
+  for _, index in ipairs({'waiting', 'due:first', 'due:retry', 'released:first', 'released:retry', 'claims'}) do
+    n = n + redis.call('ZCARD', P .. index)
+  end
+  return n
+end
+
+-- applied: does the ledger know that the operation took effect?
+function record.applied(op)
+  if op.f.state == 'succeeded' then return 'yes' end
+  if op.f.state == 'attempting' or num(op.f.unk) > 0 then return 'unknown' end
+  return 'no'
+end
+
+local function count(op, by)
+  local field = op.kind .. ' ' .. op.f.state
+  if op.f.state == 'dead' then field = field .. ' ' .. (op.f.reason or '') end
+  if redis.call('HINCRBY', P .. 'counts', field, by) == 0 then
+    redis.call('HDEL', P .. 'counts', field)
+  end
+end
+
+local INDEXES = {
+  waiting = {'waiting', 'due:first', 'due:retry', 'safe'},
+  released = {'released:first', 'released:retry', 'safe'},
+  attempting = {'claims'},
+  dead = {'dead'},
+  succeeded = {'done'},
+  cancelled = {'done'},
+}
+
+local function unindex(op)
+  for _, index in ipairs(INDEXES[op.f.state] or {}) do
+    redis.call('ZREM', P .. index, op.id)
+  end
+end
+
+-- forget removes an index entry whose record is gone; it is counted once.
+function record.forget(index, id)
+  if redis.call('ZREM', P .. index, id) == 1 then
+    redis.call('XADD', P .. 'events', 'MAXLEN', '~', '10000', '*', 'op', id, 'state', 'gone', 'why', index)
+  end
+end
+
+local function event(op, now)
+  redis.call('XADD', P .. 'events', 'MAXLEN', '~', '10000', '*', 'op', op.id, 'state', op.f.state,
+    'why', op.f.reason or '', 'at', int(now))
+end
+
+-- retain: when the next retention step of an ended operation is due. 0 ms means
+-- never, and a record with an unknown outcome never expires, whatever is configured.
+local function retain(op, now, span)
+  if span == 0 or num(op.f.unk) > 0 then return '+inf' end
+  return int(now + span)
+end
+
+-- move puts the operation into a state and that state's index. score:
+--   waiting      next_at in ms
+--   released     end of the release lease, and which lane it left
+--   attempting   end of the claim's lease
+-- reason goes with dead. Arguments keep_succeeded and keep_cancelled (ms) say
+-- when an ended operation's bodies go.
+function record.move(op, state, now, score, extra)
+  local id, from = op.id, op.f.state
+  if from then
+    unindex(op)
+    count(op, -1)
+  end
+  record.set(op, 'state', state)
+  record.set(op, 'since', int(now))
+  record.set(op, 'reason', state == 'dead' and extra or nil)
+  if state == 'waiting' then
+    record.set(op, 'next', int(score))
+    redis.call('ZADD', P .. 'waiting', int(score), id)
+  elseif state == 'released' then
+    redis.call('ZADD', P .. 'released:' .. extra, int(score), id)
+  elseif state == 'attempting' then
+    redis.call('ZADD', P .. 'claims', int(score), id)
+  elseif state == 'dead' then
+    redis.call('ZADD', P .. 'dead', int(now), id)
+  else
+    redis.call('ZADD', P .. 'done', retain(op, now, arg('keep_' .. state)), id)
+  end
+  if (state == 'waiting' or state == 'released') and op.f.safe and num(op.f.unk) > 0 then
+    redis.call('ZADD', P .. 'safe', op.f.safe, id)
+  end
+  if state ~= 'waiting' then record.set(op, 'next', nil) end
+  count(op, 1)
+  if state == 'dead' or state == 'succeeded' or state == 'cancelled' then
+    record.set(op, 'ended', int(now))
+    record.set(op, 'grant', nil)
+    record.set(op, 'cancel', nil)
+    record.set(op, 'orphan', nil)
+    ended[#ended + 1] = table.concat({id, state, op.f.reason or '-', op.f.class or '-', op.f.sends or '0', op.f.corr or '-'}, ' ')
+  elseif from == 'dead' or from == 'cancelled' then
+    record.set(op, 'ended', nil)
+  end
+  if state ~= 'released' and state ~= 'attempting' then event(op, now) end
+end
+
+-- note keeps who did what to an operation, by time, beside the dependency.
+function record.audit(id, action, from, to, now)
+  redis.call('XADD', P .. 'audit', '*', 'op', id, 'action', action, 'by', A.by or '', 'note', A.note or '',
+    'from', from or '', 'to', to or '', 'batch', A.batch or '', 'at', int(now))
+end
+
+-- answer ends a script: its own items, then what it ended.
+local function answer(items)
+  for _, e in ipairs(ended) do
+    items[#items + 1] = 'ended'
+    items[#items + 1] = e
+  end
+  return items
+end
+
+-- drop removes an operation whole; only retention does.
+function record.drop(op)
+  unindex(op)
+  count(op, -1)
+  redis.call('DEL', P .. 'op:' .. op.id, P .. 'request:' .. op.id, P .. 'answers:' .. op.id)
+end

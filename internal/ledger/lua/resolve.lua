@@ -1,0 +1,33 @@
+--[[ resolve: a person found out what became of an unknown outcome.
+KEYS[1]  <namespace>:{<dependency>}
+ARGV     id, verdict (applied | not_applied | written_off), ref, by, note, batch
+         keep_succeeded, keep_cancelled (ms)
+RETURNS  'ok' | 'missing' | 'refused', state, detail; then 'ended' pairs
+LIMIT    one operation
+INVARIANT only an operation with the unknown mark is resolved; written off keeps saying that it may have acted
+]]
+local now = clock()
+local op = record.load(A.id)
+if not op then return {'missing', '', ''} end
+local from = op.f.state
+if from ~= 'dead' or num(op.f.unk) == 0 then
+  local detail = num(op.f.unk) == 0 and 'its outcome is not unknown' or ('it is ' .. from .. ': cancel it first')
+  record.audit(op.id, 'resolve ' .. A.verdict, from, 'refused', now)
+  return {'refused', from, detail}
+end
+if A.verdict == 'applied' then
+  settle.cleared(op)
+  record.set(op, 'by', A.by or '')
+  if (A.ref or '') ~= '' then record.set(op, 'ref', A.ref) end
+  record.move(op, 'succeeded', now)
+elseif A.verdict == 'not_applied' then
+  settle.cleared(op)
+elseif A.verdict == 'written_off' then
+  record.set(op, 'intent', nil)
+  record.move(op, 'cancelled', now)
+else
+  return {'refused', from, 'unknown verdict'}
+end
+record.audit(op.id, 'resolve ' .. A.verdict, from, op.f.state, now)
+record.save(op)
+return answer({'ok', op.f.state, ''})

@@ -1,0 +1,64 @@
+--[[ retention: let ended operations go, step by step, counted.
+KEYS[1]  <namespace>:{<dependency>}
+ARGV     keep_keys   ms after its end that a tombstone answers duplicate and conflict, 0 = for ever
+         keep_dead   ms after its death that a dead letter without unknown outcome is kept, 0 = for ever
+         keep_audit  ms, 0 = for ever
+         run         this call's id: told back, so that a repeated call can be recognised in the log
+RETURNS  more, bodies (made tombstones), keys (tombstones gone), dead (dead letters gone); per dead letter gone
+         'expired', '<id> <reason>'
+LIMIT    100 per step
+INVARIANT a record with an unknown outcome never expires
+]]
+local LIMIT = 100
+local now = clock()
+local more, bodies, keys, dead = '', 0, 0, 0
+local out = {}
+
+-- What a tombstone keeps: enough to answer duplicate, conflict and show.
+local KEEP = {state = 1, fp = 1, sends = 1, first = 1, ended = 1, result = 1, since = 1, created = 1, flags = 1, reports = 1, deadline = 1, cred = 1, idem = 1, by = 1, ref = 1}
+
+local due = redis.call('ZRANGEBYSCORE', P .. 'done', '-inf', int(now), 'LIMIT', 0, LIMIT)
+if #due == LIMIT then more = '1' end
+for _, id in ipairs(due) do
+  local op = record.load(id)
+  if not op then
+    record.forget('done', id)
+  elseif num(op.f.unk) > 0 then
+    redis.call('ZADD', P .. 'done', '+inf', id)
+  elseif not op.f.tombstone then
+    redis.call('DEL', P .. 'request:' .. id, P .. 'answers:' .. id)
+    for field in pairs(op.f) do
+      if not KEEP[field] then record.set(op, field, nil) end
+    end
+    record.set(op, 'tombstone', '1')
+    record.save(op)
+    local upto = num(op.f.ended) + arg('keep_keys')
+    redis.call('ZADD', P .. 'done', arg('keep_keys') == 0 and '+inf' or int(upto), id)
+    bodies = bodies + 1
+  else
+    record.drop(op)
+    keys = keys + 1
+  end
+end
+
+if arg('keep_dead') > 0 then
+  local old = redis.call('ZRANGEBYSCORE', P .. 'dead', '-inf', int(now - arg('keep_dead')), 'LIMIT', 0, LIMIT)
+  for _, id in ipairs(old) do
+    local op = record.load(id)
+    if not op then
+      record.forget('dead', id)
+    elseif num(op.f.unk) == 0 then
+      out[#out + 1] = 'expired'
+      out[#out + 1] = id .. ' ' .. (op.f.reason or '-')
+      record.drop(op)
+      dead = dead + 1
+    end
+  end
+  if dead == LIMIT then more = '1' end
+end
+if arg('keep_audit') > 0 then
+  redis.call('XTRIM', P .. 'audit', 'MINID', '~', int(now - arg('keep_audit')))
+end
+local reply = {more, int(bodies), int(keys), int(dead)}
+for _, item in ipairs(out) do reply[#reply + 1] = item end
+return reply

@@ -1,0 +1,106 @@
+-- Library settle: what an unknown outcome forbids.
+--
+-- Fields: unk (attempts whose unknown outcome is not settled; above 0 the
+-- operation bears the unknown mark), target (digest that all of them share, or
+-- 'mixed'), acted (the other side took it), first (first send that counts for the
+-- key's window), safe (until when a keyed resend is safe), intent.
+local settle = {}
+
+local RANK = {none = 0, conditional = 1, keyed = 2, natural = 3}
+
+-- class in force: the weaker of the one at submission and the configured one.
+function settle.class(op, configured)
+  local a, b = op.f.idem or 'none', configured
+  if (RANK[a] or 0) <= (RANK[b] or 0) then return a end
+  return b
+end
+
+-- digest names everything that must be equal before a resend is safe: where it
+-- goes, under whose credential, with which key, in which class. A natural
+-- operation needs no key.
+function settle.digest(class, base, credential, header, key)
+  local under = class == 'natural' and '' or (header .. ':' .. key)
+  return string.sub(redis.sha1hex(table.concat({class, base, credential, under}, '\n')), 1, 12)
+end
+
+-- window_end: until when a resend under the key is safe, counted from the first
+-- send: min(0.8 x window, window - 2 x claim lease).
+function settle.window_end(op, first)
+  local window = num(op.f.window)
+  if A.window and arg('window') < window then window = arg('window') end
+  return first + math.min(math.floor(window * 4 / 5), window - 2 * arg('lease'))
+end
+
+function settle.mark(op, target)
+  local n = num(op.f.unk)
+  record.set(op, 'unk', int(n + 1))
+  if n == 0 or op.f.target == target then
+    record.set(op, 'target', target)
+  else
+    record.set(op, 'target', 'mixed')
+  end
+end
+
+-- cleared: all is settled as not applied, or as applied.
+function settle.cleared(op)
+  for _, field in ipairs({'unk', 'target', 'acted', 'first', 'safe', 'intent'}) do
+    record.set(op, field, nil)
+  end
+end
+
+-- safe: would one more send be safe at this instant?
+function settle.safe(op, class, digest, at)
+  if num(op.f.unk) == 0 then return true end
+  if op.f.target ~= digest then return false end
+  if class == 'natural' then return true end
+  return class == 'keyed' and at < num(op.f.safe)
+end
+
+-- leave: settle(intent). Nothing unknown: the intent happens. Otherwise nobody
+-- can be asked, so a person must look; the intent is kept for when it is settled.
+function settle.leave(op, intent, reason, now)
+  if num(op.f.unk) == 0 then
+    record.set(op, 'intent', nil)
+    if intent == 'waiting' then
+      record.move(op, 'waiting', now, now)
+    else
+      record.move(op, intent, now, nil, reason)
+    end
+    return
+  end
+  record.set(op, 'intent', reason and (intent .. ' ' .. reason) or intent)
+  record.move(op, 'dead', now, nil, 'unsafe')
+end
+
+-- attempts left counts sends that proved something or may have acted.
+function settle.attempts_left(op, max) return max + num(op.f.extra) - num(op.f.used) end
+
+-- doomed: why no further attempt of this operation can be made, nil when one can.
+function settle.doomed(op, max, at)
+  if settle.attempts_left(op, max) <= 0 then return 'attempts' end
+  if at + arg('min_response') > num(op.f.deadline) then return 'deadline' end
+  return nil
+end
+
+-- close_attempt completes the line of attempt n, kept short so that the record
+-- stays compact: start,by,target,duration,<outcome,class,status,verdict>,delay.
+-- codes is the middle part, as package ledger encodes it.
+function settle.close_attempt(op, n, duration, codes, delay)
+  local field = 'a' .. int(n)
+  local start, by, target = string.match(op.f[field] or '', '^(%d+),([^,]*),([^,]*)')
+  record.set(op, field, table.concat({start or '0', by or 'w', target or '', int(duration), codes, int(delay)}, ','))
+end
+
+-- outcome_of reads the outcome code of attempt n: s, r, n, u, or '' while open.
+function settle.outcome_of(op, n)
+  return string.match(op.f['a' .. int(n)] or '', '^%d+,[^,]*,[^,]*,%d+,(%a)') or ''
+end
+
+-- trim keeps the history bounded: the first five and the last 45 attempts stay.
+function settle.trim(op, n)
+  local old = n - 45
+  if old > 5 then
+    record.set(op, 'a' .. int(old), nil)
+    record.set(op, 'r' .. int(old), nil)
+  end
+end

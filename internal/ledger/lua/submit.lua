@@ -1,0 +1,171 @@
+--[[ submit: take operations in, or say what is known of them already.
+KEYS[1]  <namespace>:{<dependency>}
+ARGV     n              operations in this call
+         e1, e2, ...    JSON of each: id, fp (fingerprint), idem (class), window (ms), base (base_url without
+                        credentials), cred, keyheader, ikey (only when it is not KIND:KEY), corr, deadline_at (ms) or
+                        deadline_span (ms), not_before (ms), created (ms), delay (ms until the first attempt here),
+                        att {id, outcome, n, first (ms), class, codes, counted, keyed}
+         q1, q2, ...    the stored request of each
+         keys           dedupe window in ms, 0 = for ever
+         max_backlog    operations on their way at most; 10 % more for unknown outcomes
+         lease          claim lease in ms
+         ratio, cap, floor             the bucket (milli-tokens, tokens, milli-tokens/s)
+         keep_succeeded, keep_cancelled (ms)
+         counted_within ms for which a reported send still counts for the budget
+RETURNS  per operation 6 items: answer, state, applied, next_at (ms or ''), merged (1 or ''), detail (differing
+         fields of a conflict, or why it was refused); then 'ended', '<id state reason class sends corr>' pairs
+LIMIT    100 operations a call
+INVARIANT submitting the same request again changes nothing but for a send of the request path that is not
+         recorded yet: it is added and never dropped; the same report twice is added once
+]]
+local now = clock()
+local g = gate.load(now)
+local filled = false
+local backlog = record.backlog()
+local out = {}
+
+local function say(verdict, op, merged, detail)
+  out[#out + 1] = verdict
+  out[#out + 1] = op and op.f.state or ''
+  out[#out + 1] = op and record.applied(op) or 'unknown'
+  out[#out + 1] = op and op.f.next or ''
+  out[#out + 1] = merged and '1' or ''
+  out[#out + 1] = detail or ''
+end
+
+local function first_of(att)
+  local first = num(att.first)
+  if first == 0 or first > now then return now end
+  return first
+end
+
+-- reported adds what the request path says it sent.
+local function reported(op, att, target)
+  local n = num(op.f.sends) + num(att.n)
+  record.set(op, 'sends', int(n))
+  record.set(op, 'path', int(num(op.f.path) + num(att.n)))
+  if att.outcome ~= 'not_sent' then record.add(op, 'used', num(att.n)) end
+  record.set(op, 'a' .. int(n), table.concat({int(first_of(att)), 'p', target, '0', att.codes, '0'}, ','))
+  record.set(op, 'class', att.class)
+  record.set(op, 'reports', (op.f.reports or '') .. identity.report(att))
+  if att.outcome == 'unknown' then
+    settle.mark(op, target)
+    if not op.f.first then
+      record.set(op, 'first', int(first_of(att)))
+      if op.f.idem == 'keyed' then record.set(op, 'safe', int(settle.window_end(op, first_of(att)))) end
+    end
+  end
+end
+
+local function own_target(op, e, att)
+  if not att.keyed and op.f.idem ~= 'natural' then return 'nokey' end
+  return settle.digest(op.f.idem, e.base or '', op.f.cred or 'default', e.keyheader or '', op.f.ikey or string.gsub(op.id, '/', ':', 1))
+end
+
+-- merge adds a send that a duplicate submission reports. Never dropped.
+local function merge(op, e, target)
+  local att = e.att
+  reported(op, att, target)
+  local state, unknown = op.f.state, att.outcome == 'unknown'
+  local unsafe = unknown and not settle.safe(op, op.f.idem, target, now)
+  if state == 'waiting' or state == 'released' then
+    if unsafe then
+      settle.leave(op, 'waiting', nil, now)
+    elseif unknown and state == 'released' then
+      record.move(op, 'waiting', now, now)
+    end
+  elseif state == 'dead' and unknown then
+    settle.leave(op, 'dead', op.f.reason, now)
+  elseif state == 'cancelled' and unknown then
+    settle.leave(op, 'cancelled', nil, now)
+  elseif state == 'succeeded' and unknown then
+    settle.cleared(op)
+    record.flag(op, 'conflict')
+  end
+  record.save(op)
+end
+
+local function refuse(e, why)
+  say('refused', nil, false, why)
+end
+
+for i = 1, arg('n') do
+  local e = cjson.decode(A['e' .. int(i)])
+  local att = e.att
+  local op = record.load(e.id)
+  if op then
+    local same = identity.same(op.f.fp or '', e.fp)
+    local merged = false
+    if att and not identity.seen(op.f.reports, identity.report(att)) then
+      if same then
+        merge(op, e, own_target(op, e, att))
+        merged = true
+      elseif att.outcome == 'unknown' then
+        -- Sent under the same name with another request: no resend is safe.
+        merge(op, e, 'other')
+        merged = true
+      end
+    end
+    if same then
+      say('duplicate', op, merged)
+    else
+      say('conflict', op, merged, identity.differs(op.f.fp or '', e.fp))
+    end
+  else
+    local unknown = att and att.outcome == 'unknown'
+    local not_before = num(e.not_before)
+    local deadline = num(e.deadline_at)
+    if deadline == 0 then deadline = math.max(now, not_before) + num(e.deadline_span) end
+    local oldest = now - arg('keys')
+    local room = arg('max_backlog')
+    if unknown then room = room + math.floor(room / 10) end
+    local why
+    if not unknown and deadline <= now then
+      why = 'deadline: ' .. int(now - deadline) .. ' ms in the past'
+    elseif not unknown and deadline <= not_before then
+      why = 'deadline: at or before not_before'
+    elseif arg('keys') > 0 and not unknown and
+      ((num(e.created) > 0 and num(e.created) < oldest) or deadline < oldest or
+       (att and num(att.first) > 0 and num(att.first) < oldest)) then
+      why = 'older than the dedupe window of ' .. int(arg('keys')) .. ' ms: a record of it may have expired'
+    elseif backlog >= room then
+      why = 'backlog full: ' .. int(backlog) .. ' operations are on their way, ' .. int(room) .. ' are allowed'
+    end
+    if why then
+      refuse(e, why)
+    else
+      op = record.new(e.id)
+      record.set(op, 'fp', e.fp)
+      record.set(op, 'created', int(num(e.created) > 0 and math.min(num(e.created), now) or now))
+      record.set(op, 'idem', e.idem)
+      record.set(op, 'deadline', int(deadline))
+      if num(e.window) > 0 then record.set(op, 'window', int(num(e.window))) end
+      if not_before > 0 then record.set(op, 'not_before', int(not_before)) end
+      if e.cred then record.set(op, 'cred', e.cred) end
+      if e.ikey then record.set(op, 'ikey', e.ikey) end
+      if e.corr then record.set(op, 'corr', e.corr) end
+      redis.call('SET', P .. 'request:' .. e.id, A['q' .. int(i)])
+      local target
+      if att then
+        target = own_target(op, e, att)
+        reported(op, att, target)
+        local since = now - first_of(att)
+        if not att.counted and since <= arg('counted_within') then
+          gate.first(g)
+          filled = true
+        end
+      end
+      local at = math.max(now, not_before) + num(e.delay)
+      if unknown and not settle.safe(op, e.idem, target, at) then
+        settle.leave(op, 'waiting', nil, now)
+      else
+        record.move(op, 'waiting', now, at)
+      end
+      record.save(op)
+      backlog = backlog + 1
+      say('accepted', op, false)
+    end
+  end
+end
+if filled then gate.save(g) end
+return answer(out)

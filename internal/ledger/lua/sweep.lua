@@ -1,0 +1,87 @@
+--[[ sweep: keep the waiting room honest, whatever gate or pause says.
+KEYS[1]  <namespace>:{<dependency>}
+ARGV     live           ' kind kind ' that some live worker knows
+         min_response   ms
+         keep_succeeded, keep_cancelled (ms)
+RETURNS  more (1: ask at once), then 'ended' pairs
+LIMIT    100 per step, four steps
+INVARIANT what cannot make its deadline ends without a token; a keyed operation with an unknown outcome leaves
+         waiting when its key's window is over; a release that nobody began returns; nothing else changes
+]]
+local LIMIT = 100
+local now = clock()
+local more = ''
+local function batch(index, upto)
+  local ids = redis.call('ZRANGEBYSCORE', P .. index, '-inf', upto, 'LIMIT', 0, LIMIT)
+  if #ids == LIMIT then more = '1' end
+  return ids
+end
+
+for _, id in ipairs(batch('waiting', int(now))) do
+  local v = redis.call('HMGET', P .. 'op:' .. id, 'deadline', 'sends')
+  if not v[1] then
+    record.forget('waiting', id)
+  else
+    redis.call('ZREM', P .. 'waiting', id)
+    redis.call('ZADD', P .. 'due:' .. (num(v[2]) == 0 and 'first' or 'retry'), v[1], id)
+  end
+end
+
+for _, lane in ipairs({'first', 'retry'}) do
+  local index = 'released:' .. lane
+  for _, id in ipairs(batch(index, int(now))) do
+    local op = record.load(id)
+    if not op then
+      record.forget(index, id)
+    elseif op.f.state ~= 'released' then
+      redis.call('ZREM', P .. index, id)
+    else
+      record.set(op, 'grant', nil)
+      record.move(op, 'waiting', now, now)
+      record.save(op)
+    end
+  end
+end
+
+for _, lane in ipairs({'first', 'retry'}) do
+  local index = 'due:' .. lane
+  for _, id in ipairs(batch(index, int(now + arg('min_response')))) do
+    local op = record.load(id)
+    if not op then
+      record.forget(index, id)
+    elseif op.f.state ~= 'waiting' then
+      redis.call('ZREM', P .. index, id)
+    else
+      settle.leave(op, 'dead', 'deadline', now)
+      record.save(op)
+    end
+  end
+  -- The heads of the lane: a kind that no live worker knows for an hour needs a person.
+  for _, id in ipairs(redis.call('ZRANGE', P .. index, 0, 19)) do
+    local kind = string.match(id, '^[^/]*')
+    if not string.find(A.live or '', ' ' .. kind .. ' ', 1, true) then
+      local op = record.load(id)
+      if op and op.f.state == 'waiting' then
+        if not op.f.orphan then
+          record.set(op, 'orphan', int(now))
+        elseif now - num(op.f.orphan) >= 3600000 then
+          settle.leave(op, 'dead', 'undeliverable', now)
+        end
+        record.save(op)
+      end
+    end
+  end
+end
+
+for _, id in ipairs(batch('safe', int(now))) do
+  local op = record.load(id)
+  local waits = op and (op.f.state == 'waiting' or op.f.state == 'released')
+  if waits and num(op.f.unk) > 0 and op.f.idem ~= 'natural' and num(op.f.safe) <= now then
+    settle.leave(op, 'waiting', nil, now)
+    record.save(op)
+  else
+    redis.call('ZREM', P .. 'safe', id)
+  end
+end
+redis.call('HSET', P .. 'gate', 'last_now', int(now))
+return answer({more})

@@ -1,0 +1,353 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"redrive/internal/dedupe"
+	"redrive/internal/jobs"
+)
+
+// Limits of one submission beside its body.
+const (
+	MaxParams        = 32
+	MaxHeaders       = 32
+	MaxValueBytes    = 1024 // of one param, header value or correlation id
+	MaxDeadline      = 366 * 24 * time.Hour
+	maxReportedSends = 1000
+)
+
+// Entry is a submission that was checked against its kind and is ready to be
+// written.
+type Entry struct {
+	ID         jobs.ID
+	Dependency jobs.Dependency
+	Warnings   []string
+	// Delay is how long the first attempt made here waits; 0: at once. The request
+	// path's failed attempt was just now, so its retry should wait a backoff.
+	Delay time.Duration
+
+	meta    entryMeta
+	request []byte
+}
+
+// entryMeta is what submit.lua reads of an entry.
+type entryMeta struct {
+	ID           string        `json:"id"`
+	Fingerprint  string        `json:"fp"`
+	Idempotency  string        `json:"idem"`
+	WindowMS     int64         `json:"window,omitempty"`
+	BaseURL      string        `json:"base,omitempty"`
+	Credential   string        `json:"cred,omitempty"`
+	KeyHeader    string        `json:"keyheader,omitempty"`
+	Key          string        `json:"ikey,omitempty"`
+	Correlation  string        `json:"corr,omitempty"`
+	DeadlineAt   int64         `json:"deadline_at,omitempty"`
+	DeadlineSpan int64         `json:"deadline_span,omitempty"`
+	NotBefore    int64         `json:"not_before,omitempty"`
+	Created      int64         `json:"created,omitempty"`
+	DelayMS      int64         `json:"delay,omitempty"`
+	Attempted    *reportedMeta `json:"att,omitempty"`
+}
+
+type reportedMeta struct {
+	ID      string `json:"id,omitempty"`
+	Outcome string `json:"outcome"`
+	N       int    `json:"n"`
+	First   int64  `json:"first,omitempty"`
+	Class   string `json:"class"`
+	Codes   string `json:"codes"`
+	Counted bool   `json:"counted,omitempty"`
+	Keyed   bool   `json:"keyed,omitempty"`
+}
+
+// FieldError says which field of a submission is wrong.
+type FieldError struct {
+	Field string
+	Err   error
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+func fieldErrorf(field, format string, args ...any) error {
+	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
+}
+
+// defaultIdempotencyKey is never the bare key: gateways share keys across routes,
+// so a charge and a refund of one order must not send the same one.
+func defaultIdempotencyKey(id jobs.ID) string { return string(id.Kind) + ":" + string(id.Key) }
+
+// Prepare checks a submission against its kind and fixes what will be sent. It is
+// pure. Errors are [*FieldError]s; what depends on the clock or on what is stored
+// (a deadline in the past, a known key, a full backlog) is answered by
+// [Ledger.Submit].
+func Prepare(s *jobs.Submission, spec jobs.KindSpec) (Entry, error) {
+	id := s.ID()
+	e := Entry{ID: id, Dependency: spec.Dependency}
+	if err := jobs.CheckName(string(s.Kind)); err != nil {
+		return e, &FieldError{"kind", err}
+	}
+	if err := jobs.CheckKey(string(s.Key)); err != nil {
+		return e, &FieldError{"key", err}
+	}
+	body, err := bodyOf(s, spec)
+	if err != nil {
+		return e, err
+	}
+	request := jobs.Request{Method: spec.Method, ContentType: spec.ContentType, Headers: s.Headers, Params: s.Params, Body: body}
+	if s.ContentType != "" {
+		request.ContentType = s.ContentType
+	}
+	if err := checkText("content_type", request.ContentType); err != nil {
+		return e, err
+	}
+	if err := checkMaps(s, spec); err != nil {
+		return e, err
+	}
+	if request.Path, err = jobs.RenderPath(spec.Path, s.Key, s.Params); err != nil {
+		return e, &FieldError{"params", err}
+	}
+	e.meta = entryMeta{ID: id.String(), Idempotency: string(spec.Idempotency), WindowMS: spec.KeyWindowMS, BaseURL: spec.BaseURL,
+		KeyHeader: spec.KeyHeader, Correlation: s.CorrelationID}
+	if err := e.names(s, spec); err != nil {
+		return e, err
+	}
+	if err := e.times(s, spec); err != nil {
+		return e, err
+	}
+	if err := e.attempted(s); err != nil {
+		return e, err
+	}
+	e.meta.Fingerprint = string(dedupe.Of(dedupe.Request{ContentType: request.ContentType, Params: s.Params, Headers: s.Headers,
+		Credential: orDefault(s.Credential), IdempotencyKey: s.IdempotencyKey, Body: body}))
+	e.request, err = encodeRequest(request)
+	return e, err
+}
+
+func orDefault(credential string) string {
+	if credential == "" {
+		return jobs.DefaultCredential
+	}
+	return credential
+}
+
+func bodyOf(s *jobs.Submission, spec jobs.KindSpec) ([]byte, error) {
+	given := 0
+	var body []byte
+	if s.Body != nil {
+		given++
+		body = s.Body
+	}
+	if s.BodyText != nil {
+		given++
+		if !utf8.ValidString(*s.BodyText) {
+			return nil, fieldErrorf("body_text", "not valid UTF-8")
+		}
+		body = []byte(*s.BodyText)
+	}
+	if s.BodyBase64 != nil {
+		given++
+		decoded, err := base64.StdEncoding.DecodeString(*s.BodyBase64)
+		if err != nil {
+			return nil, fieldErrorf("body_base64", "not standard base64: %w", err)
+		}
+		body = decoded
+	}
+	if given > 1 {
+		return nil, fieldErrorf("body", "give one of body, body_text and body_base64, not %d", given)
+	}
+	if s.Body != nil && !json.Valid(s.Body) {
+		return nil, fieldErrorf("body", "not valid JSON (use body_text or body_base64 for anything else)")
+	}
+	if len(body) > jobs.MaxBodyBytes {
+		return nil, fieldErrorf("body", "%d bytes, at most %d are allowed", len(body), jobs.MaxBodyBytes)
+	}
+	if given == 0 && needsBody(spec.Method) {
+		return nil, fieldErrorf("body", "missing: kind %s sends %s %s, which needs one", spec.Kind, spec.Method, spec.Path)
+	}
+	return body, nil
+}
+
+// needsBody: methods whose request is a body. An empty one is given explicitly, as
+// body_text "".
+func needsBody(method string) bool { return method == "POST" || method == "PUT" || method == "PATCH" }
+
+func checkText(field, v string) error {
+	if len(v) > MaxValueBytes {
+		return fieldErrorf(field, "%d bytes, at most %d are allowed", len(v), MaxValueBytes)
+	}
+	if i := strings.IndexFunc(v, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }); i >= 0 {
+		return fieldErrorf(field, "control byte or invalid UTF-8 at position %d", i+1)
+	}
+	return nil
+}
+
+func checkMaps(s *jobs.Submission, spec jobs.KindSpec) error {
+	if len(s.Params) > MaxParams {
+		return fieldErrorf("params", "%d, at most %d are allowed", len(s.Params), MaxParams)
+	}
+	if len(s.Headers) > MaxHeaders {
+		return fieldErrorf("headers", "%d, at most %d are allowed", len(s.Headers), MaxHeaders)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
+		if v := s.Params[name]; v == "" || v == "." || v == ".." {
+			return fieldErrorf("params."+name, "must not be %q", v)
+		}
+		if err := checkText("params."+name, s.Params[name]); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		if err := jobs.CheckHeader(name, s.Headers[name], spec.KeyHeader); err != nil {
+			return &FieldError{"headers", err}
+		}
+		if err := checkText("headers."+name, s.Headers[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Entry) names(s *jobs.Submission, spec jobs.KindSpec) error {
+	if strings.ContainsAny(s.CorrelationID, " ") {
+		return fieldErrorf("correlation_id", "must not contain a space")
+	}
+	if err := checkText("correlation_id", s.CorrelationID); err != nil {
+		return err
+	}
+	key := s.IdempotencyKey
+	if key == "" {
+		key = defaultIdempotencyKey(e.ID)
+	}
+	for i := 0; i < len(key); i++ {
+		if key[i] <= ' ' || key[i] > '~' {
+			return fieldErrorf("idempotency_key", "byte 0x%02x at position %d is not printable ASCII without space", key[i], i+1)
+		}
+	}
+	if spec.KeyMaxLength > 0 && len(key) > spec.KeyMaxLength {
+		return fieldErrorf("idempotency_key", "%d bytes, %s takes at most %d", len(key), spec.Dependency, spec.KeyMaxLength)
+	}
+	if key != defaultIdempotencyKey(e.ID) {
+		e.meta.Key = key
+	}
+	if s.Credential != "" && s.Credential != jobs.DefaultCredential {
+		if err := jobs.CheckName(s.Credential); err != nil {
+			return &FieldError{"credential", err}
+		}
+		if !slices.Contains(spec.Credentials, s.Credential) {
+			return fieldErrorf("credential", "dependency %s has no credential %q (it has: %s)", spec.Dependency, s.Credential,
+				strings.Join(append([]string{jobs.DefaultCredential}, spec.Credentials...), ", "))
+		}
+		e.meta.Credential = s.Credential
+	}
+	return nil
+}
+
+func (e *Entry) times(s *jobs.Submission, spec jobs.KindSpec) error {
+	if s.CreatedAt != "" {
+		t, err := parseInstant("created_at", s.CreatedAt)
+		if err != nil {
+			return &FieldError{"created_at", err}
+		}
+		e.meta.Created = t.UnixMilli()
+	}
+	if s.NotBefore != "" {
+		t, err := parseInstant("not_before", s.NotBefore)
+		if err != nil {
+			return &FieldError{"not_before", err}
+		}
+		e.meta.NotBefore = t.UnixMilli()
+	}
+	if s.Deadline == "" {
+		e.meta.DeadlineSpan = spec.DeadlineMS
+		return nil
+	}
+	if span, err := time.ParseDuration(s.Deadline); err == nil {
+		if span <= 0 {
+			return fieldErrorf("deadline", "a span of %s lies in the past", span)
+		}
+		if span > MaxDeadline {
+			return fieldErrorf("deadline", "a span of %s is longer than %s", span, MaxDeadline)
+		}
+		e.meta.DeadlineSpan = max(span.Milliseconds(), 1)
+		return nil
+	}
+	t, err := parseInstant("deadline", s.Deadline)
+	if err != nil {
+		return fieldErrorf("deadline", "%q is neither a span such as 2h nor an RFC 3339 instant", s.Deadline)
+	}
+	e.meta.DeadlineAt = t.UnixMilli()
+	return nil
+}
+
+func (e *Entry) attempted(s *jobs.Submission) error {
+	a := s.Attempted
+	if a == nil {
+		return nil
+	}
+	if a.Outcome == jobs.OutcomeSucceeded {
+		return fieldErrorf("attempted.outcome", "what succeeded is not handed in")
+	}
+	if _, err := jobs.Parse("outcome", string(a.Outcome), []jobs.Outcome{jobs.OutcomeNotSent, jobs.OutcomeRefused, jobs.OutcomeUnknown}); err != nil {
+		return &FieldError{"attempted.outcome", err}
+	}
+	if a.Attempts < 0 || a.Attempts > maxReportedSends {
+		return fieldErrorf("attempted.attempts", "%d is not between 1 and %d", a.Attempts, maxReportedSends)
+	}
+	class := a.Class
+	if class == "" {
+		class = jobs.ClassOther
+	}
+	if _, err := jobs.Parse("class", string(class), jobs.Classes); err != nil {
+		return &FieldError{"attempted.class", err}
+	}
+	if err := checkText("attempted.id", a.ID); err != nil {
+		return err
+	}
+	m := &reportedMeta{ID: a.ID, Outcome: string(a.Outcome), N: max(a.Attempts, 1), Class: string(class),
+		Codes: reportedCodes(a.Outcome, class), Counted: a.Counted, Keyed: s.IdempotencyKey != "" && a.FirstSentAt != ""}
+	if a.FirstSentAt != "" {
+		t, err := parseInstant("attempted.first_sent_at", a.FirstSentAt)
+		if err != nil {
+			return &FieldError{"attempted.first_sent_at", err}
+		}
+		m.First = t.UnixMilli()
+	}
+	if a.Outcome == jobs.OutcomeUnknown && !m.Keyed && e.meta.Idempotency != string(jobs.IdempotencyNatural) {
+		e.Warnings = append(e.Warnings, "outcome unknown without idempotency_key and first_sent_at: counts as sent without a key, it will never be resent")
+	}
+	e.meta.Attempted = m
+	return nil
+}
+
+// The stored request: its JSON without the body, a newline, the body's bytes.
+func encodeRequest(r jobs.Request) ([]byte, error) {
+	head, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	return slices.Concat(head, []byte{'\n'}, r.Body), nil
+}
+
+func decodeRequest(raw []byte) (jobs.Request, error) {
+	head, body, ok := bytes.Cut(raw, []byte{'\n'})
+	var r jobs.Request
+	if !ok {
+		return r, fmt.Errorf("stored request: no line break after its head")
+	}
+	if err := json.Unmarshal(head, &r); err != nil {
+		return r, fmt.Errorf("stored request: %w", err)
+	}
+	r.Body = body
+	return r, nil
+}

@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"redrive/internal/jobs"
+)
+
+// ReleaseLease is how long a released operation may wait for a worker slot before
+// it returns to the waiting room: a lost queue entry costs at most this.
+const ReleaseLease = 30 * time.Second
+
+// Lane tells first attempts from retries.
+type Lane string
+
+// The lanes.
+const (
+	LaneFirst Lane = "first"
+	LaneRetry Lane = "retry"
+)
+
+// Delivery is one pass of an operation through the queue.
+type Delivery struct {
+	ID     jobs.ID
+	Number int64
+	Lane   Lane
+	Losses int // workers it lost in a row: above 0 it is a suspect
+}
+
+// Release is what the gate let go.
+type Release struct {
+	Deliveries []Delivery
+	Hold       jobs.Hold     // why nothing more left; none when the lanes are empty
+	Next       time.Duration // when it is worth asking again; at most a second
+	More       bool          // the limit of one call was met: ask at once
+	Ended      []Ended       // what could not make its deadline
+}
+
+// Release lets at most want due operations of the given kinds leave the waiting
+// room. It changes nothing of those it holds.
+func (l *Ledger) Release(ctx context.Context, t Terms, kinds []jobs.Kind, want int) (Release, error) {
+	args := t.args().Int("want", int64(want)).Str("kinds", words(kinds)).Int("max_in_flight", int64(t.MaxInFlight)).
+		Int("release_lease", ReleaseLease.Milliseconds())
+	r, err := releaseScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
+	if err != nil {
+		return Release{}, err
+	}
+	if len(r) < 3 {
+		return Release{}, unexpected("release", r)
+	}
+	out := Release{Hold: jobs.Hold(r[0]), Next: ms(r.Int(1)), More: r[2] == "1"}
+	i := 3
+	for ; i+4 < len(r) && r[i] == "give"; i += 5 {
+		id, err := jobs.ParseID(r[i+1])
+		if err != nil {
+			return Release{}, err
+		}
+		out.Deliveries = append(out.Deliveries, Delivery{ID: id, Number: r.Int(i + 2), Lane: Lane(r[i+3]), Losses: int(r.Int(i + 4))})
+	}
+	out.Ended = ended(r, i)
+	return out, nil
+}
+
+// words joins names so that a script finds ' name ' in them.
+func words[T ~string](names []T) string {
+	var b strings.Builder
+	b.WriteByte(' ')
+	for _, n := range names {
+		b.WriteString(string(n))
+		b.WriteByte(' ')
+	}
+	return b.String()
+}

@@ -1,0 +1,51 @@
+package ledger
+
+import (
+	"embed"
+
+	"redrive/internal/budget"
+	"redrive/internal/dedupe"
+	"redrive/internal/luascript"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+func source(name string) string {
+	b, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic("ledger: " + err.Error()) // embedded at build time
+	}
+	return string(b)
+}
+
+var (
+	recordLibrary = luascript.Library{Name: "record", Source: source("record")}
+	settleLibrary = luascript.Library{Name: "settle", Source: source("settle")}
+)
+
+// Every script is composed of the libraries that it needs, in the order in which
+// they build on each other.
+func script(name string, more ...luascript.Library) *luascript.Script {
+	libraries := append([]luascript.Library{luascript.Base, recordLibrary, settleLibrary}, more...)
+	return luascript.Must(name, source(name), libraries...)
+}
+
+var (
+	submitScript    = script("submit", budget.Gate, dedupe.Identity)
+	releaseScript   = script("release", budget.Gate)
+	beginScript     = script("begin", budget.Gate, dedupe.Claim)
+	abandonScript   = script("abandon", dedupe.Claim)
+	finishScript    = script("finish", dedupe.Claim)
+	recoverScript   = script("recover")
+	sweepScript     = script("sweep")
+	retentionScript = script("retention")
+	cancelScript    = script("cancel")
+	requeueScript   = script("requeue")
+	resolveScript   = script("resolve")
+	pauseScript     = script("pause")
+)
+
+// Scripts lists every script, for tests and for loading them ahead.
+var Scripts = []*luascript.Script{submitScript, releaseScript, beginScript, abandonScript, finishScript, recoverScript,
+	sweepScript, retentionScript, cancelScript, requeueScript, resolveScript, pauseScript}

@@ -1,0 +1,215 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"redrive/internal/jobs"
+)
+
+// Detail is an operation with what only show needs. Request and Answers are the
+// payload: callers mask them unless a person asked to see them.
+type Detail struct {
+	jobs.Operation
+	Request   jobs.Request      // zero after retention
+	Answers   map[string]string // "<attempt>" -> body of the answer
+	Tombstone bool              // bodies are gone
+	Ref       string            // what a person gave as proof
+	By        string            // who resolved it
+}
+
+// Get returns an operation with its timeline. [ErrNotFound] when there is none.
+func (l *Ledger) Get(ctx context.Context, dep jobs.Dependency, id jobs.ID, spec *jobs.KindSpec) (*Detail, error) {
+	pipe := l.rdb.Pipeline()
+	record := pipe.HGetAll(ctx, l.key(dep, "op:"+id.String()))
+	request := pipe.Get(ctx, l.key(dep, "request:"+id.String()))
+	answers := pipe.HGetAll(ctx, l.key(dep, "answers:"+id.String()))
+	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
+		return nil, fmt.Errorf("read %s: %w", id, err)
+	}
+	if len(record.Val()) == 0 {
+		return nil, fmt.Errorf("%s at %s: %w", id, dep, ErrNotFound)
+	}
+	d := &Detail{Operation: operation(dep, id, record.Val(), spec), Answers: map[string]string{}, Tombstone: record.Val()["tombstone"] != ""}
+	d.Ref, d.By = record.Val()["ref"], record.Val()["by"]
+	if raw := request.Val(); raw != "" {
+		r, err := decodeRequest([]byte(raw))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", id, err)
+		}
+		r.IdempotencyKey, r.CorrelationID, r.Credential = d.IdempotencyKey, record.Val()["corr"], d.Credential
+		d.Request = r
+		d.Columns = columns(spec, r.Body)
+	}
+	d.Timeline = timeline(record.Val(), answers.Val())
+	d.Last = last(record.Val(), answers.Val()["error"])
+	for field, v := range answers.Val() {
+		if n, ok := strings.CutPrefix(field, "body:"); ok {
+			d.Answers[n] = v
+		}
+	}
+	return d, nil
+}
+
+// operation reads a record. Columns, timeline and the last error stand elsewhere.
+func operation(dep jobs.Dependency, id jobs.ID, f map[string]string, spec *jobs.KindSpec) jobs.Operation {
+	n := func(name string) int64 { v, _ := strconv.ParseInt(f[name], 10, 64); return v }
+	text := func(name string) *string {
+		if v, ok := f[name]; ok && v != "" {
+			return &v
+		}
+		return nil
+	}
+	o := jobs.Operation{
+		Kind: id.Kind, Key: id.Key, Dependency: dep, State: jobs.State(f["state"]), Applied: applied(f),
+		Sends: int(n("sends")), Inquiries: int(n("inquiries")),
+		CreatedAt: jobs.AtMS(n("created")), NotBefore: jobs.AtMS(n("not_before")), NextAt: jobs.AtMS(n("next")),
+		DeadlineAt: jobs.AtMS(n("deadline")), FirstSentAt: jobs.AtMS(n("first")), EndedAt: jobs.AtMS(n("ended")),
+		Idempotency: jobs.Idempotency(f["idem"]), IdempotencyKey: f["ikey"], KeySafeUntil: jobs.AtMS(n("safe")),
+		Credential: orDefault(f["cred"]), CorrelationID: text("corr"), Batch: text("batch"), Intent: text("intent"),
+		Flags: []jobs.Flag{}, Columns: map[string]string{}, Result: map[string]string{}, EnteredAt: jobs.AtMS(n("since")),
+	}
+	if o.IdempotencyKey == "" {
+		o.IdempotencyKey = defaultIdempotencyKey(id)
+	}
+	if reason := jobs.Reason(f["reason"]); reason != "" {
+		o.Reason = &reason
+	}
+	if spec != nil {
+		o.MaxAttempts = spec.MaxAttempts + int(n("extra"))
+	}
+	if flags := f["flags"]; flags != "" {
+		for _, flag := range strings.Split(flags, ",") {
+			o.Flags = append(o.Flags, jobs.Flag(flag))
+		}
+	}
+	if result := f["result"]; result != "" {
+		_ = json.Unmarshal([]byte(result), &o.Result) // written by us; a foreign edit shows as no result
+	}
+	o.Last = last(f, "")
+	return o
+}
+
+func applied(f map[string]string) jobs.Applied {
+	switch {
+	case f["state"] == string(jobs.Succeeded):
+		return jobs.AppliedYes
+	case f["state"] == string(jobs.Attempting) || f["unk"] != "":
+		return jobs.AppliedUnknown
+	}
+	return jobs.AppliedNo
+}
+
+func last(f map[string]string, text string) *jobs.LastAttempt {
+	if f["class"] == "" {
+		return nil
+	}
+	a := &jobs.LastAttempt{Class: jobs.Class(f["class"])}
+	if status, err := strconv.Atoi(f["status"]); err == nil {
+		a.Status = &status
+	}
+	if text != "" {
+		a.Error = &text
+	}
+	return a
+}
+
+func timeline(f, answers map[string]string) []jobs.Event {
+	events := []jobs.Event{{At: jobs.AtMS(number(f["created"])), Event: "submitted"}}
+	var attempts []int
+	for field := range f {
+		if n, ok := strings.CutPrefix(field, "a"); ok {
+			if i, err := strconv.Atoi(n); err == nil {
+				attempts = append(attempts, i)
+			}
+		}
+	}
+	slices.Sort(attempts)
+	for _, n := range attempts {
+		e := decodeAttempt(n, f["a"+strconv.Itoa(n)])
+		if text := answers["error:"+strconv.Itoa(n)]; text != "" {
+			e.Note = &text
+		}
+		events = append(events, e)
+	}
+	if state := jobs.State(f["state"]); state.Ended() {
+		e := jobs.Event{At: jobs.AtMS(number(f["ended"])), Event: string(state)}
+		note := f["reason"]
+		if by := f["by"]; by != "" {
+			e.By = by
+			note = strings.TrimSpace("resolved by a person " + f["ref"])
+		}
+		if note != "" {
+			e.Note = &note
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+func number(s string) int64 { v, _ := strconv.ParseInt(s, 10, 64); return v }
+
+// columns reads the kind's columns (RFC 6901 pointers) out of a JSON body.
+func columns(spec *jobs.KindSpec, body []byte) map[string]string {
+	out := map[string]string{}
+	if spec == nil || len(spec.Columns) == 0 || len(body) == 0 {
+		return out
+	}
+	var doc any
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.UseNumber()
+	if d.Decode(&doc) != nil {
+		return out
+	}
+	for name, pointer := range spec.Columns {
+		if v, ok := resolvePointer(doc, pointer); ok {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+const maxColumnBytes = 100
+
+func resolvePointer(doc any, pointer string) (string, bool) {
+	for _, token := range strings.Split(pointer, "/")[1:] {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		switch node := doc.(type) {
+		case map[string]any:
+			v, ok := node[token]
+			if !ok {
+				return "", false
+			}
+			doc = v
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(node) {
+				return "", false
+			}
+			doc = node[i]
+		default:
+			return "", false
+		}
+	}
+	var text string
+	switch v := doc.(type) {
+	case string:
+		text = v
+	case json.Number:
+		text = v.String()
+	case bool:
+		text = strconv.FormatBool(v)
+	default:
+		return "", false // an object or array is no column
+	}
+	if len(text) > maxColumnBytes {
+		text = strings.ToValidUTF8(text[:maxColumnBytes], "") + "…"
+	}
+	return text, true
+}

@@ -1,0 +1,10 @@
+package luascript
+
+import _ "embed"
+
+//go:embed lua/base.lua
+var baseSource string
+
+// Base is the library that every script begins with: named arguments, exact
+// integers, the key prefix and Redis' clock.
+var Base = Library{Name: "base", Source: baseSource}

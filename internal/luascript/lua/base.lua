@@ -1,0 +1,28 @@
+-- Library base: arguments, integers, keys and the clock. First in every script.
+-- KEYS[1] is '<namespace>:{<dependency>}': it names the slot, P begins every key.
+local P = KEYS[1] .. ':'
+local A = {}
+for i = 1, #ARGV, 2 do A[ARGV[i]] = ARGV[i + 1] end
+
+-- num reads an integer; what is missing or garbage counts as 0.
+local function num(v)
+  local n = tonumber(v or '0') or 0
+  if n ~= n then return 0 end
+  return math.floor(n)
+end
+
+-- int prints an integer exactly, on Redis and miniredis alike.
+local function int(n) return string.format('%d', n) end
+
+local function arg(name) return num(A[name]) end
+
+-- clock is Redis' own time in ms since the epoch. After a step back of less than
+-- a minute it stands still at the last instant seen, so that a short step neither
+-- repeats an instant nor lets a lease live longer than its holder believes.
+local function clock()
+  local t = redis.call('TIME')
+  local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+  local last = num(redis.call('HGET', P .. 'gate', 'last_now'))
+  if last > now and last - now < 60000 then return last end
+  return now
+end
