@@ -1,0 +1,100 @@
+package archtest
+
+// order says who may import whom among the packages of the module: each name in
+// over may import each name in under and, through it, whatever that one may.
+// "." is the root package.
+var order = []struct {
+	under, over []string
+	why         string
+}{
+	{[]string{"internal/jobs"}, []string{"internal/policy", "internal/luascript", "internal/metrics"},
+		"the nouns are the ground floor: they import nothing of ours"},
+	{[]string{"internal/luascript"}, []string{"internal/budget", "internal/dedupe"},
+		"budget and dedupe each own their Lua and never import each other: the ledger composes them into one atomic script"},
+	{[]string{"internal/budget", "internal/dedupe"}, []string{"internal/ledger"},
+		"the ledger is the only package that knows both the gate and the identity of an operation"},
+	{[]string{"internal/jobs", "internal/policy"}, []string{"internal/config"},
+		"the configuration is checked by the same pure code that decides"},
+	{[]string{"internal/jobs", "internal/policy", "internal/config"}, []string{"internal/gateway"},
+		"a gateway sends and classifies; where an operation goes next is not its business"},
+	{[]string{"internal/ledger", "internal/policy", "internal/gateway", "internal/metrics", "internal/config"}, []string{"internal/worker"},
+		"the worker joins ledger, policy and gateway; none of them knows it"},
+	{[]string{"internal/config"}, []string{"internal/httpapi"},
+		"the API is a door: what it shows is handed to it"},
+	{[]string{"internal/gateway", "internal/worker", "internal/sandbox"}, []string{"internal/rehearsal"},
+		"a rehearsal plays against the real parts"},
+	{[]string{"internal/ledger", "internal/config"}, []string{"internal/cli"},
+		"enqueue writes and reads the ledger and never sends: it must not reach worker or gateway"},
+	{[]string{"internal/jobs", "internal/policy", "internal/ledger", "internal/budget", "internal/config"}, []string{"."},
+		"the client is linked into other people's programs: nothing that only a worker needs may come along"},
+	{[]string{"internal/jobs", "internal/policy", "internal/luascript", "internal/budget", "internal/dedupe", "internal/ledger", "internal/gateway",
+		"internal/worker", "internal/config", "internal/httpapi", "internal/console", "internal/sandbox", "internal/rehearsal", "internal/metrics"},
+		[]string{"internal/app"}, "app is the composition root of worker: it alone sees everything"},
+}
+
+// standalone packages import nothing of ours.
+var standalone = map[string]string{
+	"internal/jobs":      "the nouns are the ground floor: whatever they imported could never use them",
+	"internal/sandbox":   "the judge must not share code with what it judges",
+	"internal/redistest": "tests of every package use it, so it must depend on none",
+	"internal/archtest":  "it reads sources, it does not run them",
+	"internal/console":   "the page talks to the API over HTTP only",
+}
+
+// mains import their composition root and nothing else of ours.
+var mains = map[string]string{
+	"cmd/worker":  "internal/app",
+	"cmd/enqueue": "internal/cli",
+}
+
+const mainWhy = "main hands over to one function, so that the program can run inside a test"
+
+// testsOnly are the packages that only test files may import.
+var testsOnly = map[string]string{
+	"internal/redistest": "it fails through testing.TB",
+	"internal/sim":       "a model of the system is no part of it",
+	"internal/archtest":  "it has no code",
+}
+
+// outside says which packages may import which modules in files that are not
+// tests. A module that is not listed may be imported nowhere: a new one is a
+// decision, written down here with its reason.
+var outside = []struct {
+	module  string
+	allowed []string
+	why     string
+}{
+	{"github.com/hibiken/asynq", []string{"internal/worker"},
+		"one package knows the queue and its traps; to everybody else a delivery is a hint"},
+	{"github.com/redis/go-redis/v9", []string{"internal/luascript", "internal/budget", "internal/dedupe", "internal/ledger", "internal/worker",
+		"internal/rehearsal", "internal/app", "internal/cli", "internal/redistest", "."},
+		"decisions, sending and configuration do not know where state is kept"},
+	{"github.com/alicebob/miniredis/v2", []string{"internal/redistest", "internal/rehearsal"},
+		"an in-memory Redis must never stand behind real operations: tests and the embedded store of demo and rehearse only"},
+	{"github.com/spf13/cobra", []string{"internal/cli", "internal/app"}, "commands are parsed in the composition roots, nowhere below"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/app"}, "commands are parsed in the composition roots, nowhere below"},
+	{"github.com/goccy/go-yaml", []string{"internal/config"}, "one strict reader of YAML"},
+	{"cel.dev/cel-go", []string{"internal/policy"}, "rules are compiled where they are decided on"},
+	{"github.com/prometheus/client_golang", []string{"internal/metrics"}, "every metric is declared in one place"},
+	{"github.com/schollz/progressbar/v3", []string{"internal/cli", "internal/rehearsal", "internal/app"}, "only what talks to a person draws"},
+	{"github.com/jedib0t/go-pretty/v6", []string{"internal/cli", "internal/rehearsal", "internal/app"}, "only what talks to a person draws"},
+	{"github.com/lmittmann/tint", []string{"internal/cli", "internal/app"}, "loggers are made in the composition roots and injected"},
+	{"golang.org/x/term", []string{"internal/cli", "internal/rehearsal", "internal/app"}, "only what talks to a person asks whether there is a terminal"},
+	{"golang.org/x/sys", []string{"internal/gateway"}, "socket options of a send"},
+}
+
+// std says which packages must not import which part of the standard library;
+// "os/..." is os and all below it.
+var std = []struct {
+	names  []string
+	banned []string
+	why    string
+}{
+	{[]string{"net", "net/http/..."}, []string{"internal/jobs", "internal/policy"}, "decisions are pure: what happened on the network is told to them"},
+	{[]string{"os/..."}, []string{"internal/jobs", "internal/policy"}, "decisions are pure: they neither read files nor the environment"},
+	{[]string{"crypto/rand"}, []string{"internal/jobs", "internal/policy"}, "decisions are pure: randomness is handed in, so that tests can seed it"},
+	{[]string{"log/..."}, []string{"internal/jobs", "internal/policy"}, "decisions return what they found; the caller logs"},
+	{[]string{"testing/..."}, []string{".", "internal/jobs", "internal/policy", "internal/ledger", "internal/budget", "internal/dedupe", "internal/worker",
+		"internal/gateway", "internal/config", "internal/app", "internal/cli", "internal/sandbox", "internal/metrics"},
+		"programs that are shipped do not carry test flags"},
+}
