@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,8 +36,12 @@ func (p part) isRef() bool { return p.env != "" || p.file != "" }
 
 // NewSecret reads text in which ${NAME} is an environment variable, ${file:/path}
 // the content of a file and $$ a dollar. It returns an error that does not show
-// the text when a dollar starts none of them.
+// the text when a dollar starts none of them, and for control characters, which
+// no header and no URL can carry.
 func NewSecret(text string) (Secret, error) {
+	if hasControl(text) {
+		return Secret{}, errors.New("a line break or another control character cannot stand here")
+	}
 	var parts []part
 	for rest := text; rest != ""; {
 		plain, after, found := strings.Cut(rest, "$")
@@ -115,6 +118,15 @@ func (s Secret) HasRefs() bool {
 	return false
 }
 
+// literal returns the text of s; only for a Secret without references.
+func (s Secret) literal() string {
+	var b strings.Builder
+	for _, p := range s.all() {
+		b.WriteString(p.text)
+	}
+	return b.String()
+}
+
 func (s Secret) all() []part {
 	if s.parts == nil {
 		return nil
@@ -132,6 +144,12 @@ func (s Secret) all() []part {
 // header or URL can carry. The errors name the reference, never a value; those of
 // all references are joined.
 func (s Secret) Resolve(getenv func(string) string) (string, error) {
+	text, errs := s.resolve(getenv)
+	return text, errors.Join(errs...)
+}
+
+// resolve is Resolve with an error for each reference.
+func (s Secret) resolve(getenv func(string) string) (string, []error) {
 	var b strings.Builder
 	var errs []error
 	for _, p := range s.all() {
@@ -141,8 +159,8 @@ func (s Secret) Resolve(getenv func(string) string) (string, error) {
 		}
 		b.WriteString(text)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return "", err
+	if len(errs) > 0 {
+		return "", errs
 	}
 	return b.String(), nil
 }
@@ -167,10 +185,14 @@ func (p part) resolve(getenv func(string) string) (string, error) {
 	default:
 		return p.text, nil
 	}
-	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if hasControl(value) {
 		return "", fmt.Errorf("the value of %s holds a control character (a line break?)", p.name())
 	}
 	return value, nil
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 func (p part) name() string {
@@ -207,8 +229,8 @@ func (s Secret) String() string {
 // Format writes String whatever the verb is, so that %#v and %x do not reveal it.
 func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
-// MarshalJSON writes String.
-func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
+// MarshalText writes String, for encoding/json and every other encoder of text.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // LogValue shows String to log/slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }

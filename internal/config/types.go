@@ -25,6 +25,8 @@ type Config struct {
 
 	Path string // the file it came from; "" if it came from none
 
+	source *source // where each value stands, for errors found after loading; nil without a file
+
 }
 
 // Redis says where the ledger lives and how safe it must be there.
