@@ -39,6 +39,7 @@ var standalone = map[string]string{
 	"internal/redistest": "tests of every package use it, so it must depend on none",
 	"internal/archtest":  "it reads sources, it does not run them",
 	"internal/console":   "the page talks to the API over HTTP only",
+	"scripts/gotest":     "it judges the tests and must build when nothing else does",
 }
 
 // mains import their composition root and nothing else of ours.

@@ -1,0 +1,69 @@
+SHELL := bash
+
+# PKG narrows test, bench, fuzz and cover: make test PKG=./internal/ledger
+PKG ?= ./...
+# FUZZTIME is how long each fuzz target runs.
+FUZZTIME ?= 20s
+# TEST_TIMEOUT ends a package that hangs.
+TEST_TIMEOUT ?= 8m
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# The version in the binaries is the one Go reads from the checkout.
+BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w'
+
+.PHONY: build
+build: ## build bin/worker and bin/enqueue, static
+	$(BUILD) -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: build ## watch operations being redelivered through a failing gateway (no Redis needed)
+	bin/worker demo
+
+.PHONY: test
+test: test-tools ## run every test with the race detector; a skipped test is a failure
+	go run ./scripts/gotest -race -timeout $(TEST_TIMEOUT) $(PKG)
+
+.PHONY: test-tools
+test-tools: ## install redis-server (and a C compiler) through the package manager if missing
+	@scripts/test-tools
+
+.PHONY: lint
+lint: ## gofmt, vet, staticcheck, tidy go.mod
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+	go mod tidy -diff
+
+.PHONY: bench
+bench: test-tools ## run the benchmarks
+	go test -run '^$$' -bench . -benchmem -timeout 30m $(PKG)
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME each
+	@set -e; for pkg in $$(go list $(PKG)); do \
+		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "== $$pkg $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+.PHONY: cover
+cover: test-tools ## measure which statements the tests reach, into out/cover.html
+	@mkdir -p out
+	go test -timeout $(TEST_TIMEOUT) -coverpkg=./... -coverprofile=out/cover.out $(PKG)
+	go tool cover -html=out/cover.out -o out/cover.html
+	@go tool cover -func=out/cover.out | tail -1
+
+.PHONY: cross
+cross: ## check that it builds for macOS and Windows
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build ./...
+	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go build ./...
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin out
