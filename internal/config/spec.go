@@ -45,6 +45,11 @@ func (c *Config) kindSpec(k *Kind) jobs.KindSpec {
 			KeysMS:      ms(c.Retention.Keys),
 			AuditMS:     ms(c.Retention.Audit),
 		},
+		BackoffBaseMS:             ms(k.Backoff.Base),
+		BackoffCapMS:              ms(k.Backoff.Cap),
+		BudgetRatioMilli:          d.Budget.RatioMilli,
+		BudgetCap:                 d.Budget.Cap,
+		BudgetFloorMilliPerSecond: d.Budget.FloorMilliPerSecond,
 	}
 	if !hasRefs(d.BaseURL) {
 		s.BaseURL = d.BaseURL

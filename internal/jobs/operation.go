@@ -102,6 +102,14 @@ type KindSpec struct {
 	Columns       map[string]string `json:"columns,omitempty"` // name -> RFC 6901 pointer into the body
 	Credentials   []string          `json:"credentials"`       // names only
 	Retention     Retention         `json:"retention"`
+
+	BackoffBaseMS int64 `json:"backoff_base_ms"` // bounds the wait before the first retry of what the request path sent
+	BackoffCapMS  int64 `json:"backoff_cap_ms"`
+
+	// The dependency's budget, which a send that the request path reports fills.
+	BudgetRatioMilli          int64 `json:"budget_ratio_milli"`
+	BudgetCap                 int64 `json:"budget_cap"`
+	BudgetFloorMilliPerSecond int64 `json:"budget_floor_milli_per_second"`
 }
 
 // Retention is how long ended operations are kept, in milliseconds; 0 means for ever.
