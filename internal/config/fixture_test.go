@@ -16,12 +16,7 @@ func TestWorkingFilesAreReadAsTheirGoldenSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shown := struct {
-				Config   *Config
-				Specs    any
-				Warnings []string
-			}{c, c.KindSpecs(), c.Warnings()}
-			got, err := json.MarshalIndent(shown, "", "  ")
+			got, err := json.MarshalIndent(c, "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,11 +20,13 @@ const (
 	SystemPath = "/etc/redrive/redrive.yaml"
 )
 
-// maxFileBytes and maxNesting bound what the YAML parser is given, which recurses
-// once for each level.
+// What the YAML parser is given is bounded, because its time grows with the square
+// of how deep things nest, and its stack, whose overflow no recover can catch, with
+// the depth: "- - - -" nests once for every two bytes of a line.
 const (
-	maxFileBytes = 1 << 20
-	maxNesting   = 200
+	maxFileBytes = 256 << 10
+	maxLineBytes = 4 << 10
+	maxNesting   = 100 // of brackets, which may spread over lines
 )
 
 // Find says which file applies: flag, else REDRIVE_CONFIG, else ./redrive.yaml,
@@ -116,6 +118,7 @@ func parse(name string, data []byte, needURL bool) (*Config, error) {
 	if err := c.validate(needURL); err != nil {
 		return nil, err
 	}
+	c.source = source.places()
 	return c, nil
 }
 
@@ -125,8 +128,12 @@ func (s *source) tree(text string) (ast.Node, error) {
 		return nil, s.err([]finding{{at: position{1, 1}, message: fmt.Sprintf("the file is longer than %d KiB", maxFileBytes>>10)}})
 	}
 	for i, line := range s.lines {
+		at := position{i + 1, 1}
 		if !utf8.ValidString(line) {
-			return nil, s.err([]finding{{at: position{i + 1, 1}, message: "this line is not valid UTF-8"}})
+			return nil, s.err([]finding{{at: at, message: "this line is not valid UTF-8"}})
+		}
+		if len(line) > maxLineBytes {
+			return nil, s.err([]finding{{at: at, message: fmt.Sprintf("this line is longer than %d KiB", maxLineBytes>>10)}})
 		}
 	}
 	if at, deep := tooDeep(text); deep {
@@ -189,9 +196,8 @@ func (s *source) syntaxError(err error) error {
 // lineStart is what no secret can be part of: the indent, a key and its colon.
 var lineStart = regexp.MustCompile(`^\s*(-\s+)*("[\w-]*"|'[\w-]*'|[\w-]*)(\s*:\s*|$)|^\s*`)
 
-// tooDeep reports where brackets nest so deep that a recursive parser could run out
-// of stack, which no recover can catch. Brackets inside text count too: 200 of
-// them, never closed, are not text that a configuration needs.
+// tooDeep reports where brackets nest deeper than maxNesting. Brackets inside text
+// count too: a hundred of them, never closed, are not text that a configuration needs.
 func tooDeep(text string) (position, bool) {
 	depth, at := 0, position{1, 0}
 	for _, r := range text {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -23,9 +24,20 @@ func golden(t *testing.T, name, got string) {
 	if err != nil {
 		t.Fatalf("%v (run the test with -update to write it)", err)
 	}
-	if got != string(want) {
-		t.Errorf("differs from %s:\n--- got\n%s\n--- want\n%s", path, got, want)
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(gotLines), len(wantLines)) {
+		if g, w := line(gotLines, i), line(wantLines, i); g != w {
+			t.Errorf("differs from %s in line %d\n got %s\nwant %s", path, i+1, g, w)
+			return
+		}
 	}
+}
+
+func line(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "(nothing)"
 }
 
 // fixtures returns the files of testdata that match pattern, by base name.

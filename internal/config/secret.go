@@ -20,9 +20,14 @@ const masked = "[secret]"
 // log/slog, not to encoding/json. The zero value is an empty string. A Secret is
 // immutable and safe for concurrent use.
 type Secret struct {
-	// A pointer, so that fmt shows an address and not the text where it cannot call
-	// methods (in somebody's unexported field).
-	parts *[]part
+	// Behind two pointers: in somebody's unexported field fmt cannot call Format, and
+	// with a verb that does not fit it follows one pointer, but never two.
+	parts **[]part
+}
+
+func secretOf(parts []part) Secret {
+	p := &parts
+	return Secret{&p}
 }
 
 // part is a piece of a Secret: text, or the reference of a ${...}.
@@ -73,7 +78,7 @@ func NewSecret(text string) (Secret, error) {
 	if parts == nil {
 		return Secret{}, nil
 	}
-	return Secret{&parts}, nil
+	return secretOf(parts), nil
 }
 
 // LiteralSecret returns a Secret of exactly text: dollars in it mean nothing. It is
@@ -82,7 +87,7 @@ func LiteralSecret(text string) Secret {
 	if text == "" {
 		return Secret{}
 	}
-	return Secret{&[]part{{text: text}}}
+	return secretOf([]part{{text: text}})
 }
 
 func parseRef(ref string) (part, error) {
@@ -131,7 +136,7 @@ func (s Secret) all() []part {
 	if s.parts == nil {
 		return nil
 	}
-	return *s.parts
+	return **s.parts
 }
 
 // Resolve returns the text with every ${...} replaced: variables by getenv (such

@@ -85,6 +85,10 @@ func newSource(name, text string) *source {
 	return &source{name: name, lines: lines, at: map[string]position{}, masks: map[int][]span{}}
 }
 
+// places returns s without the text: what a Config keeps, so that printing it in
+// whatever way cannot show the file's secrets. Errors have no excerpt then.
+func (s *source) places() *source { return &source{name: s.name, at: s.at} }
+
 // finding is a problem whose place is not looked up yet: at, or else the first of
 // paths (each or its nearest parent) that stands in the file.
 type finding struct {

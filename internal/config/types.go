@@ -25,7 +25,7 @@ type Config struct {
 
 	Path string // the file it came from; "" if it came from none
 
-	source *source // where each value stands, for errors found after loading; nil without a file
+	source *source // where each value stands, for errors found after loading; nil if it came from no file
 
 }
 

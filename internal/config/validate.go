@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redrive/internal/jobs"
+	"redrive/internal/policy"
 )
 
 // Limits of values.
@@ -268,22 +269,11 @@ func (v *validator) keyed(path string, k *Kind, d *Dependency) {
 	if key.Header == "" {
 		v.failFrom(at+".header", from+".header", "kind %s is keyed, so its key needs a header: write one such as Idempotency-Key", k.Name)
 	}
-	if lease := claimLease(d.Timeout); safeSpan(key.Window, lease) <= 0 {
+	if lease := policy.ClaimLease(d.Timeout); policy.ResendSafe(key.Window, lease) <= 0 {
 		v.failFrom(at+".window", from+".window",
-			"kind %s is keyed, but a window of %s leaves no time in which a resend is safe: it must be longer than two claim leases of %s each (timeout of %s and 4s)",
-			k.Name, spanText(key.Window), spanText(lease), spanText(d.Timeout))
+			"kind %s is keyed, but a window of %s leaves no time in which a resend is safe: it must be longer than two claim leases of %s each (timeout of %s and %s)",
+			k.Name, spanText(key.Window), spanText(lease), spanText(d.Timeout), spanText(lease-d.Timeout))
 	}
-}
-
-// claimLease is how long the claim on an attempt with this timeout is held: the
-// send window of 2 s, the timeout, and 2 s for the result to be written.
-func claimLease(timeout time.Duration) time.Duration { return 2*time.Second + timeout + 2*time.Second }
-
-// safeSpan is how long after its first send a resend under the same key is safe:
-// min(0.8 x window, window - 2 x lease). The fifth, and the leases of the attempt
-// that went and of the one to come, are what clocks and slow answers may eat.
-func safeSpan(window, lease time.Duration) time.Duration {
-	return min(window/5*4, window-2*lease)
 }
 
 func (v *validator) dependencyNames() []string {
