@@ -99,11 +99,6 @@ func (l logLevel) slog() slog.Level {
 
 func (d *decoder) dependency(v value, dep *Dependency) {
 	o := v.object("base_url: https://...")
-	for _, e := range o.entries {
-		if raw, ok := e.node.(*ast.StringNode); e.key == "base_url" && ok && strings.Contains(raw.Value, "@") {
-			d.hide(e.node) // it is refused, and the password in it must not be shown
-		}
-	}
 	o.late("base_url", &dep.BaseURL)
 	if v, ok := o.take("headers"); ok {
 		dep.Headers = d.headers(v)

@@ -91,6 +91,19 @@ func TestExampleWorksWithoutWarnings(t *testing.T) {
 	}
 }
 
+func TestEveryExampleIsRead(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob(filepath.Join("..", "..", "examples", "*.yaml"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("found %q, %v", paths, err)
+	}
+	for _, path := range paths {
+		if _, err := Load(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestLoadSaysWhichFileItCannotRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

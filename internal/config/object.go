@@ -104,6 +104,9 @@ func (o *object) late(key string, into *string) {
 	if !ok {
 		return
 	}
+	if strings.Contains(raw, "@") {
+		v.d.hide(v.node) // user:password@ is refused, and the error must not show it
+	}
 	s, err := NewSecret(raw)
 	switch {
 	case err != nil:
