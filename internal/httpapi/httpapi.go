@@ -1,0 +1,174 @@
+// Package httpapi serves what a worker shows over HTTP on listen: /livez (the
+// process runs), /readyz (it can do its work, or the reasons why not) and /metrics.
+//
+// These three tell nothing about operations and need no token, so they may listen
+// on any address. What is ready, and the metrics, are handed in: the package knows
+// neither Redis nor the worker.
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// Bounds on what a stranger can hold: health is open to whoever reaches the port.
+const (
+	headerTimeout  = 5 * time.Second
+	readTimeout    = 10 * time.Second
+	writeTimeout   = 30 * time.Second
+	idleTimeout    = 60 * time.Second
+	maxHeaderBytes = 16 << 10
+	maxInFlight    = 32
+	readyTimeout   = 2 * time.Second
+)
+
+// Reason is why a worker is not ready.
+type Reason struct {
+	Code string `json:"code"` // one word, such as redis
+	Text string `json:"text"` // one line for people
+}
+
+// Options are what a server shows. All fields but Log are required.
+type Options struct {
+	Listen string // host:port; port 0 picks a free one
+
+	// Ready returns why the worker cannot do its work now, nothing if it can. It is
+	// called for each /readyz, from several goroutines, and must end with its
+	// context (2 s).
+	Ready   func(context.Context) []Reason
+	Metrics http.Handler
+
+	Log *slog.Logger // gets what net/http has to say; nil: silent
+}
+
+// Server is a running server.
+type Server struct {
+	http     *http.Server
+	listener net.Listener
+	log      *slog.Logger
+	done     chan struct{} // closed when serving has ended
+}
+
+// Listen binds the address and serves in the background until [Server.Close]. The
+// error says when the port is in use.
+func Listen(o Options) (*Server, error) {
+	l, err := net.Listen("tcp", o.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: the port is in use: end what listens there, or choose another with listen, --listen or REDRIVE_LISTEN", o.Listen)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", o.Listen, cause(err))
+	}
+	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	s := &Server{
+		http: &http.Server{
+			Handler:           handler(o),
+			ReadHeaderTimeout: headerTimeout,
+			ReadTimeout:       readTimeout,
+			WriteTimeout:      writeTimeout,
+			IdleTimeout:       idleTimeout,
+			MaxHeaderBytes:    maxHeaderBytes,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		},
+		listener: l,
+		log:      log,
+		done:     make(chan struct{}),
+	}
+	go s.serve() // ended by Close, which waits for done
+	return s, nil
+}
+
+// cause drops net's own "listen tcp ADDR:", which would stand there twice.
+func cause(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+func (s *Server) serve() {
+	defer close(s.done)
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		s.log.LogAttrs(context.Background(), slog.LevelError, "health and metrics are no longer served", slog.Any("err", err))
+	}
+}
+
+// Addr returns the address that is listened on, with the port that was picked.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Close takes no new request, waits for those under way until ctx ends, then cuts
+// them. Idempotent.
+func (s *Server) Close(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = s.http.Close()
+	}
+	<-s.done
+	return err
+}
+
+func handler(o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]bool{"alive": true})
+	})
+	limited := limit(maxInFlight)
+	mux.Handle("GET /readyz", limited(ready(o.Ready)))
+	mux.Handle("GET /metrics", limited(o.Metrics))
+	return mux
+}
+
+// limit refuses what goes beyond n requests at once. Only /livez is never refused:
+// a crowd at the door is no reason to kill the process.
+func limit(n int) func(http.Handler) http.Handler {
+	places := make(chan struct{}, n) // one value per request under way
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+				next.ServeHTTP(w, r)
+			default:
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
+			}
+		})
+	}
+}
+
+// readiness is the answer of /readyz.
+type readiness struct {
+	Ready   bool     `json:"ready"`
+	Reasons []Reason `json:"reasons"`
+}
+
+func ready(reasons func(context.Context) []Reason) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		answer := readiness{Reasons: append([]Reason{}, reasons(ctx)...)}
+		answer.Ready = len(answer.Reasons) == 0
+		status := http.StatusOK
+		if !answer.Ready {
+			status = http.StatusServiceUnavailable
+		}
+		writeJSON(w, status, answer)
+	})
+}
+
+// writeJSON answers with v. That the client went away is not our concern.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
