@@ -129,7 +129,7 @@ func Prepare(s *jobs.Submission, spec jobs.KindSpec) (Entry, error) {
 		return e, err
 	}
 	e.meta.Fingerprint = string(dedupe.Of(dedupe.Request{ContentType: request.ContentType, Params: s.Params, Headers: s.Headers,
-		Credential: orDefault(s.Credential), IdempotencyKey: s.IdempotencyKey, Body: body}))
+		Credential: orDefault(s.Credential), IdempotencyKey: e.meta.Key, Body: body}))
 	e.request, err = encodeRequest(request)
 	return e, err
 }
