@@ -58,6 +58,8 @@ type Receipt struct {
 	Differs   []string `json:"differs"`  // names of the fields that differ, never their values
 	Warnings  []string `json:"warnings"` // what the caller should know, though it was accepted
 	Error     *string  `json:"error"`
+
+	Later bool `json:"-"` // refused only for now (backlog full): the same may be accepted later
 }
 
 // Instant is a moment as the wire shows it: RFC 3339 in UTC with milliseconds.

@@ -19,6 +19,9 @@ const MaxBatch = 100
 // the budget: the width of the breaker's window.
 const countedWithin = 10 * time.Second
 
+// backlogFull begins the refusal of submit.lua that passes by itself.
+const backlogFull = "backlog full"
+
 // SubmitTerms is what a submission of one dependency is held to.
 type SubmitTerms struct {
 	Terms
@@ -72,6 +75,7 @@ func receipt(e Entry, f luascript.Reply) jobs.Receipt {
 	case f[5] != "":
 		why := f[5]
 		r.Error = &why
+		r.Later = strings.HasPrefix(why, backlogFull)
 	}
 	return r
 }
