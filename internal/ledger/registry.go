@@ -133,15 +133,31 @@ var ErrNewerSchema = errors.New("the namespace has a newer schema than this bina
 // ErrOlderWorkers is returned when workers of an older schema still live.
 var ErrOlderWorkers = errors.New("workers of an older schema are still running")
 
+// CheckNewerSchema refuses a namespace of a newer schema and writes nothing: for
+// programs that only look.
+func (l *Ledger) CheckNewerSchema(ctx context.Context) error {
+	_, err := l.storedSchema(ctx)
+	return err
+}
+
+// storedSchema is 0 in an empty namespace.
+func (l *Ledger) storedSchema(ctx context.Context) (int, error) {
+	stored, err := l.rdb.Get(ctx, l.global("schema")).Int()
+	if err != nil && err != redis.Nil {
+		return 0, fmt.Errorf("read schema: %w", err)
+	}
+	if stored > Schema {
+		return 0, fmt.Errorf("%w: %d, this binary knows %d", ErrNewerSchema, stored, Schema)
+	}
+	return stored, nil
+}
+
 // CheckSchema refuses a namespace of a newer schema, and one of an older schema
 // while its workers live; otherwise it writes this binary's number.
 func (l *Ledger) CheckSchema(ctx context.Context) error {
-	stored, err := l.rdb.Get(ctx, l.global("schema")).Int()
-	if err != nil && err != redis.Nil {
-		return fmt.Errorf("read schema: %w", err)
-	}
-	if stored > Schema {
-		return fmt.Errorf("%w: %d, this binary knows %d", ErrNewerSchema, stored, Schema)
+	stored, err := l.storedSchema(ctx)
+	if err != nil {
+		return err
 	}
 	if stored == Schema {
 		return nil
