@@ -47,9 +47,10 @@ func (o *Operation) ID() ID { return ID{Kind: o.Kind, Key: o.Key} }
 
 // LastAttempt is what the last attempt met.
 type LastAttempt struct {
-	Class  Class   `json:"class"`
-	Status *int    `json:"status"`
-	Error  *string `json:"error"`
+	Class  Class    `json:"class"`
+	Status *int     `json:"status"`
+	Error  *string  `json:"error"`
+	At     *Instant `json:"at"` // when it ended
 }
 
 // Event is one line of an operation's timeline.

@@ -53,6 +53,8 @@ func reportedCodes(outcome jobs.Outcome, class jobs.Class) string {
 	return outcomeCodes[outcome] + "," + classCodes[class] + ",0,"
 }
 
+const byRequestPath = "request_path" // who made an attempt, in the timeline
+
 // decodeAttempt reads one attempt line into an event of the timeline.
 func decodeAttempt(n int, line string) jobs.Event {
 	f := strings.Split(line, ",")
@@ -65,7 +67,7 @@ func decodeAttempt(n int, line string) jobs.Event {
 	number := func(i int) int64 { v, _ := strconv.ParseInt(at(i), 10, 64); return v }
 	e := jobs.Event{At: jobs.AtMS(number(0)), Event: "attempt", N: n, By: "worker"}
 	if at(1) == "p" {
-		e.By = "request_path"
+		e.By = byRequestPath
 	}
 	if len(f) > 4 {
 		duration := number(3)

@@ -22,34 +22,61 @@ type Detail struct {
 	Tombstone bool              // bodies are gone
 	Ref       string            // what a person gave as proof
 	By        string            // who resolved it
+	Used      int               // sends that count against the attempts allowed
+
+	target string // digest that all attempts with an unknown outcome share, or 'mixed'; "" without any
+	first  int64  // ms: the send from which the key's safe window counts; 0: none
 }
 
 // Get returns an operation with its timeline. [ErrNotFound] when there is none.
 func (l *Ledger) Get(ctx context.Context, dep jobs.Dependency, id jobs.ID, spec *jobs.KindSpec) (*Detail, error) {
+	place := Place{Dependency: dep, ID: id}
 	pipe := l.rdb.Pipeline()
-	record := pipe.HGetAll(ctx, l.key(dep, "op:"+id.String()))
-	request := pipe.Get(ctx, l.key(dep, "request:"+id.String()))
-	answers := pipe.HGetAll(ctx, l.key(dep, "answers:"+id.String()))
+	read := l.readDetail(ctx, pipe, place)
 	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
 		return nil, fmt.Errorf("read %s: %w", id, err)
 	}
-	if len(record.Val()) == 0 {
-		return nil, fmt.Errorf("%s at %s: %w", id, dep, ErrNotFound)
+	d, err := read.detail(place, spec)
+	if err == nil && d == nil {
+		err = fmt.Errorf("%s at %s: %w", id, dep, ErrNotFound)
 	}
-	d := &Detail{Operation: operation(dep, id, record.Val(), spec), Answers: map[string]string{}, Tombstone: record.Val()["tombstone"] != ""}
-	d.Ref, d.By = record.Val()["ref"], record.Val()["by"]
-	if raw := request.Val(); raw != "" {
-		r, err := decodeRequest([]byte(raw))
+	return d, err
+}
+
+// detailReply is what Redis holds of one operation.
+type detailReply struct {
+	record, answers *redis.MapStringStringCmd
+	request         *redis.StringCmd
+}
+
+func (l *Ledger) readDetail(ctx context.Context, pipe redis.Pipeliner, p Place) detailReply {
+	name := p.ID.String()
+	return detailReply{record: pipe.HGetAll(ctx, l.key(p.Dependency, "op:"+name)),
+		answers: pipe.HGetAll(ctx, l.key(p.Dependency, "answers:"+name)),
+		request: pipe.Get(ctx, l.key(p.Dependency, "request:"+name))}
+}
+
+// detail returns nil when there is no such operation.
+func (r detailReply) detail(p Place, spec *jobs.KindSpec) (*Detail, error) {
+	record, answers := r.record.Val(), r.answers.Val()
+	if len(record) == 0 {
+		return nil, nil
+	}
+	d := &Detail{Operation: operation(p.Dependency, p.ID, record, spec), Answers: map[string]string{}, Tombstone: record["tombstone"] != ""}
+	d.Ref, d.By = record["ref"], record["by"]
+	d.Used, d.target, d.first = int(number(record["used"])), record["target"], number(record["first"])
+	if raw := r.request.Val(); raw != "" {
+		request, err := decodeRequest([]byte(raw))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", id, err)
+			return nil, fmt.Errorf("%s: %w", p.ID, err)
 		}
-		r.IdempotencyKey, r.CorrelationID, r.Credential = d.IdempotencyKey, record.Val()["corr"], d.Credential
-		d.Request = r
-		d.Columns = columns(spec, r.Body)
+		request.IdempotencyKey, request.CorrelationID, request.Credential = d.IdempotencyKey, record["corr"], d.Credential
+		d.Request = request
+		d.Columns = columns(spec, request.Body)
 	}
-	d.Timeline = timeline(record.Val(), answers.Val())
-	d.Last = last(record.Val(), answers.Val()["error"])
-	for field, v := range answers.Val() {
+	d.Timeline = timeline(record, answers)
+	d.Last = last(record, answers["error"])
+	for field, v := range answers {
 		if n, ok := strings.CutPrefix(field, "body:"); ok {
 			d.Answers[n] = v
 		}
@@ -70,7 +97,7 @@ func operation(dep jobs.Dependency, id jobs.ID, f map[string]string, spec *jobs.
 		Kind: id.Kind, Key: id.Key, Dependency: dep, State: jobs.State(f["state"]), Applied: applied(f),
 		Sends: int(n("sends")), Inquiries: int(n("inquiries")),
 		CreatedAt: jobs.AtMS(n("created")), NotBefore: jobs.AtMS(n("not_before")), NextAt: jobs.AtMS(n("next")),
-		DeadlineAt: jobs.AtMS(n("deadline")), FirstSentAt: jobs.AtMS(n("first")), EndedAt: jobs.AtMS(n("ended")),
+		DeadlineAt: jobs.AtMS(n("deadline")), FirstSentAt: firstSent(f), EndedAt: jobs.AtMS(n("ended")),
 		Idempotency: jobs.Idempotency(f["idem"]), IdempotencyKey: f["ikey"], KeySafeUntil: jobs.AtMS(n("safe")),
 		Credential: orDefault(f["cred"]), CorrelationID: text("corr"), Batch: text("batch"), Intent: text("intent"),
 		Flags: []jobs.Flag{}, Columns: map[string]string{}, Result: map[string]string{}, EnteredAt: jobs.AtMS(n("since")),
@@ -106,13 +133,26 @@ func applied(f map[string]string) jobs.Applied {
 	return jobs.AppliedNo
 }
 
+// last describes the last attempt that ended. text is the error kept of it; where
+// none was, its class and status say what there is to say.
 func last(f map[string]string, text string) *jobs.LastAttempt {
 	if f["class"] == "" {
 		return nil
 	}
 	a := &jobs.LastAttempt{Class: jobs.Class(f["class"])}
+	said := string(a.Class)
 	if status, err := strconv.Atoi(f["status"]); err == nil {
 		a.Status = &status
+		said = "status " + f["status"]
+	}
+	if e := decodeAttempt(int(number(f["sends"])), f["a"+f["sends"]]); e.At != nil && e.DurationMS != nil {
+		a.At = jobs.At(e.At.Add(ms(*e.DurationMS)))
+		if e.By == byRequestPath {
+			said += ", reported by the request path"
+		}
+	}
+	if text == "" && a.Class != jobs.Class2xx {
+		text = said
 	}
 	if text != "" {
 		a.Error = &text
@@ -120,8 +160,20 @@ func last(f map[string]string, text string) *jobs.LastAttempt {
 	return a
 }
 
-func timeline(f, answers map[string]string) []jobs.Event {
-	events := []jobs.Event{{At: jobs.AtMS(number(f["created"])), Event: "submitted"}}
+// firstSent is when the first attempt that is still on record began. The record's
+// own field counts for the key's window and is dropped once nothing is unknown.
+func firstSent(f map[string]string) *jobs.Instant {
+	if at := jobs.AtMS(number(f["first"])); at != nil {
+		return at
+	}
+	if attempts := attemptNumbers(f); len(attempts) > 0 {
+		return decodeAttempt(1, f["a"+strconv.Itoa(attempts[0])]).At
+	}
+	return nil
+}
+
+// attemptNumbers returns the numbers of the attempts on record, in order.
+func attemptNumbers(f map[string]string) []int {
 	var attempts []int
 	for field := range f {
 		if n, ok := strings.CutPrefix(field, "a"); ok {
@@ -131,7 +183,12 @@ func timeline(f, answers map[string]string) []jobs.Event {
 		}
 	}
 	slices.Sort(attempts)
-	for _, n := range attempts {
+	return attempts
+}
+
+func timeline(f, answers map[string]string) []jobs.Event {
+	events := []jobs.Event{{At: jobs.AtMS(number(f["created"])), Event: "submitted"}}
+	for _, n := range attemptNumbers(f) {
 		e := decodeAttempt(n, f["a"+strconv.Itoa(n)])
 		if text := answers["error:"+strconv.Itoa(n)]; text != "" {
 			e.Note = &text
