@@ -62,10 +62,18 @@ local function own_target(op, e, att)
   return settle.digest(op.f.idem, e.base or '', op.f.cred or 'default', e.keyheader or '', op.f.ikey or string.gsub(op.id, '/', ':', 1))
 end
 
+-- own: the report comes from an export of this very record, so that what it tells of
+-- is known: 'ledger:<attempt>:<its start in ms>' names an attempt that stands here.
+local function own(op, att)
+  local n, start = string.match(att.id or '', '^ledger:(%d+):(%d+)$')
+  return n ~= nil and string.match(op.f['a' .. n] or '', '^%d+') == start
+end
+
 -- merge adds a send that a duplicate submission reports. Never dropped.
 local function merge(op, e, target)
   local att = e.att
   reported(op, att, target)
+  redis.call('HDEL', P .. 'answers:' .. op.id, 'error') -- it is the last attempt's, never an earlier one's
   local state, unknown = op.f.state, att.outcome == 'unknown'
   local unsafe = unknown and not settle.safe(op, op.f.idem, target, now)
   if state == 'waiting' or state == 'released' then
@@ -96,7 +104,7 @@ for i = 1, arg('n') do
   if op then
     local same = identity.same(op.f.fp or '', e.fp)
     local merged = false
-    if att and not identity.seen(op.f.reports, identity.report(att)) then
+    if att and not own(op, att) and not identity.seen(op.f.reports, identity.report(att)) then
       if same then
         merge(op, e, own_target(op, e, att))
         merged = true
