@@ -125,11 +125,15 @@ func (l *Ledger) Audit(ctx context.Context, dep jobs.Dependency, since time.Time
 	}
 	out := make([]AuditEntry, len(messages))
 	for i, m := range messages {
-		text := func(name string) string { s, _ := m.Values[name].(string); return s }
-		out[len(messages)-1-i] = AuditEntry{At: jobs.AtMS(number(text("at"))), Dependency: dep, Operation: text("op"), Action: text("action"),
-			By: text("by"), Note: text("note"), From: text("from"), To: text("to"), Batch: text("batch")}
+		out[len(messages)-1-i] = auditEntry(dep, m)
 	}
 	return out, nil
+}
+
+func auditEntry(dep jobs.Dependency, m redis.XMessage) AuditEntry {
+	text := func(name string) string { s, _ := m.Values[name].(string); return s }
+	return AuditEntry{At: jobs.AtMS(number(text("at"))), Dependency: dep, Operation: text("op"), Action: text("action"),
+		By: text("by"), Note: text("note"), From: text("from"), To: text("to"), Batch: text("batch")}
 }
 
 // Note adds an entry to the audit stream: a bulk action is one entry with its

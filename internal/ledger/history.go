@@ -1,0 +1,114 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redrive/internal/jobs"
+)
+
+const streamChunk = 1000
+
+// AuditOf is [Ledger.Audit] for one operation. It reads the stream back to since
+// (zero: to its beginning), in chunks that never block Redis.
+func (l *Ledger) AuditOf(ctx context.Context, dep jobs.Dependency, id jobs.ID, since time.Time, limit int64) ([]AuditEntry, error) {
+	from, upto := "-", "+"
+	if !since.IsZero() {
+		from = strconv.FormatInt(since.UnixMilli(), 10)
+	}
+	var out []AuditEntry
+	for {
+		messages, err := l.rdb.XRevRangeN(ctx, l.key(dep, "audit"), upto, from, streamChunk).Result()
+		if err != nil {
+			return nil, fmt.Errorf("read audit of %s: %w", dep, err)
+		}
+		for _, m := range messages {
+			if e := auditEntry(dep, m); e.Operation == id.String() && int64(len(out)) < limit {
+				out = append(out, e)
+			}
+		}
+		if len(messages) < streamChunk || int64(len(out)) >= limit {
+			slices.Reverse(out)
+			return out, nil
+		}
+		upto = "(" + messages[len(messages)-1].ID
+	}
+}
+
+// Change is an operation that entered a state.
+type Change struct {
+	At         *jobs.Instant   `json:"at"`
+	Dependency jobs.Dependency `json:"dependency"`
+	Operation  string          `json:"operation"`
+	State      string          `json:"state"`
+	Reason     string          `json:"reason"`
+}
+
+// Changes follows the changes of dependencies. Each [Changes.Next] continues where
+// the one before ended. Not safe for concurrent use.
+type Changes struct {
+	ledger *Ledger
+	after  map[jobs.Dependency]string // id of the last entry seen
+}
+
+// Changes starts at the present end of the streams. Handing over to a worker and
+// back is not among the changes, and the streams are capped: who reads too slowly
+// misses some. No promise rests on them.
+func (l *Ledger) Changes(ctx context.Context, deps []jobs.Dependency) (*Changes, error) {
+	c := &Changes{ledger: l, after: map[jobs.Dependency]string{}}
+	for _, dep := range deps {
+		last, err := l.rdb.XRevRangeN(ctx, l.key(dep, "events"), "+", "-", 1).Result()
+		if err != nil {
+			return nil, fmt.Errorf("read changes of %s: %w", dep, err)
+		}
+		c.after[dep] = "0-0"
+		if len(last) > 0 {
+			c.after[dep] = last[0].ID
+		}
+	}
+	return c, nil
+}
+
+// Next waits for changes, for at most wait, and returns them in the order of time;
+// none when none came.
+func (c *Changes) Next(ctx context.Context, wait time.Duration) ([]Change, error) {
+	var names, ids []string
+	byKey := map[string]jobs.Dependency{}
+	for dep, id := range c.after {
+		key := c.ledger.key(dep, "events")
+		byKey[key] = dep
+		names, ids = append(names, key), append(ids, id)
+	}
+	streams, err := c.ledger.rdb.XRead(ctx, &redis.XReadArgs{Streams: append(names, ids...), Count: streamChunk, Block: wait}).Result()
+	if err == redis.Nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read changes: %w", err)
+	}
+	var out []Change
+	for _, s := range streams {
+		dep := byKey[s.Stream]
+		for _, m := range s.Messages {
+			text := func(name string) string { v, _ := m.Values[name].(string); return v }
+			out = append(out, Change{At: jobs.AtMS(number(text("at"))), Dependency: dep, Operation: text("op"), State: text("state"), Reason: text("why")})
+			c.after[dep] = m.ID
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Change) int { return compareInstants(a.At, b.At) })
+	return out, nil
+}
+
+func compareInstants(a, b *jobs.Instant) int {
+	switch {
+	case a == nil || b == nil:
+		return 0
+	default:
+		return a.Compare(b.Time)
+	}
+}
