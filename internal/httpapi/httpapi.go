@@ -27,24 +27,16 @@ const (
 	idleTimeout    = 60 * time.Second
 	maxHeaderBytes = 16 << 10
 	maxInFlight    = 32
-	readyTimeout   = 2 * time.Second
 )
 
-// Reason is why a worker is not ready.
-type Reason struct {
-	Code string `json:"code"` // one word, such as redis
-	Text string `json:"text"` // one line for people
-}
-
-// Options are what a server shows. All fields but Log are required.
+// Options are what a server shows. All fields but Log are required. The functions
+// are called for each request, from several goroutines, and must not block.
 type Options struct {
 	Listen string // host:port; port 0 picks a free one
 
-	// Ready returns why the worker cannot do its work now, nothing if it can. It is
-	// called for each /readyz, from several goroutines, and must end with its
-	// context (2 s).
-	Ready   func(context.Context) []Reason
-	Metrics http.Handler
+	AliveFunc func() error    // an error: only a restart can help
+	ReadyFunc func() []string // why the worker cannot do its work now, a line each; none: it can
+	Metrics   http.Handler
 
 	Log *slog.Logger // gets what net/http has to say; nil: silent
 }
@@ -118,11 +110,9 @@ func (s *Server) Close(ctx context.Context) error {
 
 func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]bool{"alive": true})
-	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { alive(w, o.AliveFunc()) })
 	limited := limit(maxInFlight)
-	mux.Handle("GET /readyz", limited(ready(o.Ready)))
+	mux.Handle("GET /readyz", limited(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ready(w, o.ReadyFunc()) })))
 	mux.Handle("GET /metrics", limited(o.Metrics))
 	return mux
 }
@@ -145,24 +135,31 @@ func limit(n int) func(http.Handler) http.Handler {
 	}
 }
 
-// readiness is the answer of /readyz.
-type readiness struct {
-	Ready   bool     `json:"ready"`
-	Reasons []Reason `json:"reasons"`
+func alive(w http.ResponseWriter, err error) {
+	answer := struct {
+		Alive bool    `json:"alive"`
+		Error *string `json:"error"`
+	}{Alive: err == nil}
+	if err != nil {
+		text := err.Error()
+		answer.Error = &text
+	}
+	writeJSON(w, statusOf(answer.Alive), answer)
 }
 
-func ready(reasons func(context.Context) []Reason) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-		defer cancel()
-		answer := readiness{Reasons: append([]Reason{}, reasons(ctx)...)}
-		answer.Ready = len(answer.Reasons) == 0
-		status := http.StatusOK
-		if !answer.Ready {
-			status = http.StatusServiceUnavailable
-		}
-		writeJSON(w, status, answer)
-	})
+func ready(w http.ResponseWriter, reasons []string) {
+	answer := struct {
+		Ready   bool     `json:"ready"`
+		Reasons []string `json:"reasons"`
+	}{len(reasons) == 0, append([]string{}, reasons...)}
+	writeJSON(w, statusOf(answer.Ready), answer)
+}
+
+func statusOf(good bool) int {
+	if good {
+		return http.StatusOK
+	}
+	return http.StatusServiceUnavailable
 }
 
 // writeJSON answers with v. That the client went away is not our concern.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,18 +20,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type testBundle struct {
 	server  *Server
 	url     string
-	reasons *atomic.Pointer[[]Reason]
+	reasons *atomic.Pointer[[]string]
+	dead    *atomic.Pointer[error]
 	scrape  chan struct{} // a value lets one scrape go on
 	scraped chan struct{} // gets a value from each scrape that begins
 }
 
 func setup(t *testing.T) *testBundle {
 	t.Helper()
-	b := &testBundle{reasons: new(atomic.Pointer[[]Reason]), scrape: make(chan struct{}, 1), scraped: make(chan struct{}, 2*maxInFlight)}
-	b.reasons.Store(&[]Reason{})
+	b := &testBundle{reasons: new(atomic.Pointer[[]string]), dead: new(atomic.Pointer[error]), scrape: make(chan struct{}, 1), scraped: make(chan struct{}, 2*maxInFlight)}
+	b.reasons.Store(&[]string{})
 	s, err := Listen(Options{
-		Listen: "127.0.0.1:0",
-		Ready:  func(context.Context) []Reason { return *b.reasons.Load() },
+		Listen:    "127.0.0.1:0",
+		ReadyFunc: func() []string { return *b.reasons.Load() },
+		AliveFunc: func() error {
+			if err := b.dead.Load(); err != nil {
+				return *err
+			}
+			return nil
+		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			b.scraped <- struct{}{}
 			select {
@@ -81,14 +89,27 @@ func TestReadyTellsTheReasonsAndLiveDoesNotCare(t *testing.T) {
 	if status, body := get(t, c, b.url+"/readyz"); status != 200 || body != `{"ready":true,"reasons":[]}`+"\n" {
 		t.Errorf("ready: %d %s", status, body)
 	}
-	b.reasons.Store(&[]Reason{{Code: "redis", Text: "connection refused"}, {Code: "poll", Text: "payrail was not asked for 20s"}})
+	b.reasons.Store(&[]string{"redis: connection refused", "payrail was not asked for 20s"})
 	status, body := get(t, c, b.url+"/readyz")
-	want := `{"ready":false,"reasons":[{"code":"redis","text":"connection refused"},{"code":"poll","text":"payrail was not asked for 20s"}]}` + "\n"
+	want := `{"ready":false,"reasons":["redis: connection refused","payrail was not asked for 20s"]}` + "\n"
 	if status != 503 || body != want {
 		t.Errorf("not ready: %d %s, want 503 %s", status, body, want)
 	}
 	if status, _ := get(t, c, b.url+"/livez"); status != 200 {
 		t.Errorf("/livez: %d while not ready, want 200", status)
+	}
+}
+
+func TestLiveFailsOnlyWhenARestartWouldHelp(t *testing.T) {
+	t.Parallel()
+	b, c := setup(t), client(t)
+	if status, body := get(t, c, b.url+"/livez"); status != 200 || body != `{"alive":true,"error":null}`+"\n" {
+		t.Errorf("alive: %d %s", status, body)
+	}
+	stuck := errors.New("the releaser of payrail stands still")
+	b.dead.Store(&stuck)
+	if status, body := get(t, c, b.url+"/livez"); status != 503 || body != `{"alive":false,"error":"the releaser of payrail stands still"}`+"\n" {
+		t.Errorf("stuck: %d %s", status, body)
 	}
 }
 
