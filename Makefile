@@ -46,7 +46,8 @@ bench: test-tools ## run the benchmarks
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each
 	@set -e; for pkg in $$(go list $(PKG)); do \
-		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+		list=$$(go test -list '^Fuzz' $$pkg); \
+		for target in $$(grep '^Fuzz' <<<"$$list" || true); do \
 			echo "== $$pkg $$target"; \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
 		done; \
