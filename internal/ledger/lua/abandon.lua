@@ -12,8 +12,7 @@ local op = record.load(A.id)
 if not op then return {'gone'} end
 local wait = arg('wait')
 if claim.held_by(op, A.run) then
-  local n = num(op.f.sends)
-  settle.close_attempt(op, n, 0, 'n,,0,', 0)
+  settle.close_attempt(op, num(op.f.attempt), 0, 'n,,0,', 0)
   record.add(op, 'used', -1)
   claim.drop(op)
   if num(op.f.unk) == 0 then settle.cleared(op) end

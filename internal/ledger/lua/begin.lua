@@ -35,7 +35,7 @@ end
 local class = settle.class(op, A.class)
 local target = settle.digest(class, A.base, op.f.cred or 'default', A.keyheader, op.f.ikey or string.gsub(op.id, '/', ':', 1))
 if claim.held_by(op, A.run) then
-  return granted(num(op.f.sends), class, target, num(op.f.unk) > 0 and '1' or '0')
+  return granted(num(op.f.attempt), class, target, num(op.f.unk) > 0 and '1' or '0')
 end
 if op.f.state ~= 'released' or op.f.delivery ~= A.delivery then return {'stale', op.f.state} end
 

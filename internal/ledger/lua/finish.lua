@@ -34,9 +34,7 @@ if not op then
   record.flag(op, 'recreated')
   redis.call('SET', P .. 'request:' .. A.id, A.request)
   record.move(op, 'attempting', now, now)
-  record.set(op, 'run', A.run)
-  record.set(op, 'lease', '0')
-  record.set(op, 'r' .. A.attempt, A.run)
+  claim.take(op, A.run, arg('attempt'), 0)
   how = 'recreated'
 end
 local n = arg('attempt')
@@ -69,6 +67,8 @@ local function keep()
   if (A.error or '') ~= '' then
     redis.call('HSET', key, 'error', A.error, 'error:' .. int(n), A.error)
     redis.call('HDEL', key, 'error:' .. int(n - 20))
+  else
+    redis.call('HDEL', key, 'error') -- it is the last attempt's, never an earlier one's
   end
   if (A.body or '') ~= '' then
     local last = redis.call('HGET', key, 'last')

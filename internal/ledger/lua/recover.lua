@@ -17,7 +17,7 @@ for _, id in ipairs(ids) do
   elseif op.f.state ~= 'attempting' then
     redis.call('ZREM', P .. 'claims', id)
   else
-    local n = num(op.f.sends)
+    local n = num(op.f.attempt)
     local start = string.match(op.f['a' .. int(n)] or '', '^%d+') or '0'
     local target = string.match(op.f['a' .. int(n)] or '', '^%d+,[^,]*,([^,]*)') or ''
     out[#out + 1] = 'lost'
