@@ -45,7 +45,7 @@ bench: test-tools ## run the benchmarks
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each
-	@set -e; for pkg in $$(go list $(PKG)); do \
+	@set -e; pkgs=$$(go list $(PKG)); for pkg in $$pkgs; do \
 		list=$$(go test -list '^Fuzz' $$pkg); \
 		for target in $$(grep '^Fuzz' <<<"$$list" || true); do \
 			echo "== $$pkg $$target"; \
