@@ -15,7 +15,7 @@ if claim.held_by(op, A.run) then
   settle.close_attempt(op, num(op.f.attempt), 0, 'n,,0,', 0)
   record.add(op, 'used', -1)
   claim.drop(op)
-  if num(op.f.unk) == 0 then settle.cleared(op) end
+  if not settle.marked(op) then settle.cleared(op) end
 elseif op.f.state ~= 'released' or op.f.delivery ~= A.delivery then
   return {op.f.state}
 end

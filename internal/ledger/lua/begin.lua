@@ -21,21 +21,21 @@ local function granted(n, class, target, before)
   local safe_for = 0
   if class == 'natural' then safe_for = -1 end
   if class == 'keyed' and op.f.safe then safe_for = math.max(num(op.f.safe) - now, 0) end
-  if num(op.f.unk) > 0 and op.f.target ~= target then safe_for = 0 end
+  if settle.marked(op) and op.f.target ~= target then safe_for = 0 end
   return {'granted', 'attempt', int(n), 'lease_left', int(num(op.f.lease) - now), 'deadline_left', int(num(op.f.deadline) - now),
     'used', op.f.used or '0', 'extra', op.f.extra or '0', 'unknown', before, 'safe_for', int(safe_for), 'class', class,
     'cred', op.f.cred or 'default', 'ikey', op.f.ikey or string.gsub(op.id, '/', ':', 1), 'corr', op.f.corr or '',
     'fp', op.f.fp or '', 'target', target, 'created', op.f.created or '0', 'deadline', op.f.deadline or '0',
     'refusals', op.f.refusals or '0', 'losses', op.f.losses or '0', 'delivery', op.f.delivery or '0',
     'first', op.f.first or '0', 'safe', op.f.safe or '0', 'window', op.f.window or '0',
-    'unk', op.f.unk or '0', 'unk_target', op.f.target or '', 'started', string.match(op.f['a' .. int(n)] or '', '^%d+') or '0', 'idem', op.f.idem or 'none',
+    'unk', op.f.unk or '', 'unk_target', op.f.target or '', 'started', string.match(op.f['a' .. int(n)] or '', '^%d+') or '0', 'idem', op.f.idem or 'none',
     'request', redis.call('GET', P .. 'request:' .. op.id) or ''}
 end
 
 local class = settle.class(op, A.class)
 local target = settle.digest(class, A.base, op.f.cred or 'default', A.keyheader, op.f.ikey or string.gsub(op.id, '/', ':', 1))
 if claim.held_by(op, A.run) then
-  return granted(num(op.f.attempt), class, target, num(op.f.unk) > 0 and '1' or '0')
+  return granted(num(op.f.attempt), class, target, settle.marked(op) and '1' or '0')
 end
 if op.f.state ~= 'released' or op.f.delivery ~= A.delivery then return {'stale', op.f.state} end
 
@@ -66,7 +66,7 @@ if lane == 'first' then gate.first(g) end
 gate.save(g)
 
 local n = num(op.f.sends) + 1
-local before = num(op.f.unk) > 0 and '1' or '0'
+local before = settle.marked(op) and '1' or '0'
 record.set(op, 'sends', int(n))
 record.add(op, 'used', 1)
 if not op.f.first then

@@ -18,7 +18,7 @@ elseif from == 'succeeded' or from == 'cancelled' then
   verdict, detail = 'refused', 'already ' .. from
 elseif A.action == 'discard' and from ~= 'dead' then
   verdict, detail = 'refused', 'only dead letters are discarded; this one is ' .. from
-elseif from == 'dead' and num(op.f.unk) > 0 then
+elseif from == 'dead' and settle.marked(op) then
   verdict, detail = 'refused', 'its outcome is unknown: resolve it first'
 else
   settle.leave(op, 'cancelled', nil, now)

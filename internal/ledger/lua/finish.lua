@@ -96,19 +96,19 @@ if not own then
     else
       record.flag(op, 'late')
       if state == 'cancelled' or (state == 'dead' and reason == 'permanent') then record.flag(op, 'conflict') end
-      settle.cleared(op)
+      settle.applied(op)
       if A.result then record.set(op, 'result', A.result) end
       record.move(op, 'succeeded', now)
     end
   elseif state ~= 'succeeded' then
-    local left = num(op.f.unk) - 1
     if not A.counted then record.add(op, 'used', -1) end
-    if left > 0 then record.set(op, 'unk', int(left)) end
-    if left <= 0 then
+    if settle.marked(op) then
       local intent = op.f.intent
-      settle.cleared(op)
-      if state == 'dead' and reason == 'unsafe' then record.set(op, 'intent', intent) end
-      redis.call('ZREM', P .. 'safe', op.id)
+      settle.unmark(op, n, n)
+      if not settle.marked(op) then
+        if state == 'dead' and reason == 'unsafe' then record.set(op, 'intent', intent) end
+        record.unmarked(op)
+      end
     end
   end
   return reply()
@@ -122,20 +122,19 @@ if A.lost then record.add(op, 'losses', 1) else record.set(op, 'losses', nil) en
 if A.refused_credential then record.add(op, 'refusals', 1) else record.set(op, 'refusals', nil) end
 
 if outcome == 'unknown' then
-  settle.mark(op, target)
+  settle.mark(op, n, target)
   if A.acted then record.set(op, 'acted', '1') end
 elseif A.settles then
-  settle.cleared(op)
-elseif num(op.f.unk) == 0 then
-  -- Known not to have acted, and nothing else is open: the key's window starts anew.
-  settle.cleared(op)
+  settle.unmark(op, 1, n) -- a send that the request path reported meanwhile has a higher number
+elseif not settle.marked(op) then
+  settle.cleared(op) -- known not to have acted, and nothing else is open
 end
 
 local step, reason = A.step, A.reason
 if outcome == 'succeeded' or op.f.known_ok then
   if outcome ~= 'succeeded' then record.flag(op, 'late') end
   record.set(op, 'known_ok', nil)
-  settle.cleared(op)
+  settle.applied(op)
   if A.result then record.set(op, 'result', A.result) end
   record.move(op, 'succeeded', now)
 elseif op.f.cancel then

@@ -73,7 +73,7 @@ end
 -- applied: does the ledger know that the operation took effect?
 function record.applied(op)
   if op.f.state == 'succeeded' then return 'yes' end
-  if op.f.state == 'attempting' or num(op.f.unk) > 0 then return 'unknown' end
+  if op.f.state == 'attempting' or op.f.unk then return 'unknown' end
   return 'no'
 end
 
@@ -114,9 +114,16 @@ end
 
 -- retain: when the next retention step of an ended operation is due. 0 ms means
 -- never, and a record with an unknown outcome never expires, whatever is configured.
-local function retain(op, now, span)
-  if span == 0 or num(op.f.unk) > 0 then return '+inf' end
-  return int(now + span)
+local function retain(op)
+  local span = arg('keep_' .. op.f.state)
+  if span == 0 or op.f.unk then return '+inf' end
+  return int(num(op.f.since) + span)
+end
+
+-- unmarked: the last unknown outcome of the operation was settled while its state stays.
+function record.unmarked(op)
+  redis.call('ZREM', P .. 'safe', op.id)
+  if op.f.state == 'cancelled' then redis.call('ZADD', P .. 'done', retain(op), op.id) end
 end
 
 -- move puts the operation into a state and that state's index. score:
@@ -144,9 +151,9 @@ function record.move(op, state, now, score, extra)
   elseif state == 'dead' then
     redis.call('ZADD', P .. 'dead', int(now), id)
   else
-    redis.call('ZADD', P .. 'done', retain(op, now, arg('keep_' .. state)), id)
+    redis.call('ZADD', P .. 'done', retain(op), id)
   end
-  if (state == 'waiting' or state == 'released') and op.f.safe and num(op.f.unk) > 0 then
+  if (state == 'waiting' or state == 'released') and op.f.safe and op.f.unk then
     redis.call('ZADD', P .. 'safe', op.f.safe, id)
   end
   if state ~= 'waiting' then record.set(op, 'next', nil) end

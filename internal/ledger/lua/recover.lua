@@ -23,7 +23,7 @@ for _, id in ipairs(ids) do
     out[#out + 1] = 'lost'
     out[#out + 1] = table.concat({'id=' .. id, 'run=' .. (op.f.run or ''), 'attempt=' .. int(n),
       'class=' .. (op.f.idem or 'none'), 'used=' .. (op.f.used or '0'), 'extra=' .. (op.f.extra or '0'),
-      'unknown=' .. (op.f.unk or '0'), 'target=' .. target, 'safe=' .. int(num(op.f.safe) - now),
+      'unknown=' .. (settle.marked(op) and '1' or '0'), 'target=' .. target, 'safe=' .. int(num(op.f.safe) - now),
       'deadline_left=' .. int(num(op.f.deadline) - now), 'losses=' .. (op.f.losses or '0'), 'age=' .. int(now - num(start)),
       'corr=' .. (op.f.corr or '')}, ' ')
   end

@@ -10,13 +10,13 @@ local now = clock()
 local op = record.load(A.id)
 if not op then return {'missing', '', ''} end
 local from = op.f.state
-if from ~= 'dead' or num(op.f.unk) == 0 then
-  local detail = num(op.f.unk) == 0 and 'its outcome is not unknown' or ('it is ' .. from .. ': cancel it first')
+if from ~= 'dead' or not settle.marked(op) then
+  local detail = not settle.marked(op) and 'its outcome is not unknown' or ('it is ' .. from .. ': cancel it first')
   record.audit(op.id, 'resolve ' .. A.verdict, from, 'refused', now)
   return {'refused', from, detail}
 end
 if A.verdict == 'applied' then
-  settle.cleared(op)
+  settle.applied(op)
   record.set(op, 'by', A.by or '')
   if (A.ref or '') ~= '' then record.set(op, 'ref', A.ref) end
   record.move(op, 'succeeded', now)

@@ -23,7 +23,7 @@ for _, id in ipairs(due) do
   local op = record.load(id)
   if not op then
     record.forget('done', id)
-  elseif num(op.f.unk) > 0 then
+  elseif settle.marked(op) then
     redis.call('ZADD', P .. 'done', '+inf', id)
   elseif not op.f.tombstone then
     redis.call('DEL', P .. 'request:' .. id, P .. 'answers:' .. id)
@@ -47,7 +47,7 @@ if arg('keep_dead') > 0 then
     local op = record.load(id)
     if not op then
       record.forget('dead', id)
-    elseif num(op.f.unk) == 0 then
+    elseif not settle.marked(op) then
       out[#out + 1] = 'expired'
       out[#out + 1] = id .. ' ' .. (op.f.reason or '-')
       record.drop(op)

@@ -1,9 +1,9 @@
 -- Library settle: what an unknown outcome forbids.
 --
--- Fields: unk (attempts whose unknown outcome is not settled; above 0 the
--- operation bears the unknown mark), target (digest that all of them share, or
--- 'mixed'), acted (the other side took it), first (first send that counts for the
--- key's window), safe (until when a keyed resend is safe), intent.
+-- Fields: unk (numbers of the attempts whose unknown outcome is not settled, such
+-- as '1,3'; present, the operation bears the unknown mark), target (digest that all
+-- of them share, or 'mixed'), acted (the other side took it), first (first send
+-- that counts for the key's window), safe (until when a keyed resend is safe), intent.
 local settle = {}
 
 local RANK = {none = 0, conditional = 1, keyed = 2, natural = 3}
@@ -31,26 +31,43 @@ function settle.window_end(op, first)
   return first + math.min(math.floor(window * 4 / 5), window - 2 * arg('lease'))
 end
 
-function settle.mark(op, target)
-  local n = num(op.f.unk)
-  record.set(op, 'unk', int(n + 1))
-  if n == 0 or op.f.target == target then
-    record.set(op, 'target', target)
-  else
-    record.set(op, 'target', 'mixed')
+function settle.marked(op) return op.f.unk ~= nil end
+
+-- mark: the outcome of attempt n is unknown; it went to target.
+function settle.mark(op, n, target)
+  record.set(op, 'target', (not op.f.unk or op.f.target == target) and target or 'mixed')
+  record.set(op, 'unk', op.f.unk and op.f.unk .. ',' .. int(n) or int(n))
+end
+
+-- cleared: nothing is unknown any more, and nothing took effect. The key's window
+-- starts anew with the next send, unless an attempt in flight counts from it.
+function settle.cleared(op)
+  for _, field in ipairs({'unk', 'target', 'acted', 'intent'}) do record.set(op, field, nil) end
+  if not op.f.run then
+    record.set(op, 'first', nil)
+    record.set(op, 'safe', nil)
   end
 end
 
--- cleared: all is settled as not applied, or as applied.
-function settle.cleared(op)
-  for _, field in ipairs({'unk', 'target', 'acted', 'first', 'safe', 'intent'}) do
-    record.set(op, field, nil)
+-- unmark: the attempts from..upto are settled as not applied. Only their marks go: an
+-- answer about one attempt says nothing about another that is unknown as well.
+function settle.unmark(op, from, upto)
+  local left = {}
+  for n in string.gmatch(op.f.unk or '', '%d+') do
+    if num(n) < from or num(n) > upto then left[#left + 1] = n end
   end
+  if #left == 0 then return settle.cleared(op) end
+  record.set(op, 'unk', table.concat(left, ','))
+end
+
+-- applied: it took effect. first stays: it tells when it was sent.
+function settle.applied(op)
+  for _, field in ipairs({'unk', 'target', 'acted', 'intent', 'safe'}) do record.set(op, field, nil) end
 end
 
 -- safe: would one more send be safe at this instant?
 function settle.safe(op, class, digest, at)
-  if num(op.f.unk) == 0 then return true end
+  if not settle.marked(op) then return true end
   if op.f.target ~= digest then return false end
   if class == 'natural' then return true end
   return class == 'keyed' and at < num(op.f.safe)
@@ -59,7 +76,7 @@ end
 -- leave: settle(intent). Nothing unknown: the intent happens. Otherwise nobody
 -- can be asked, so a person must look; the intent is kept for when it is settled.
 function settle.leave(op, intent, reason, now)
-  if num(op.f.unk) == 0 then
+  if not settle.marked(op) then
     record.set(op, 'intent', nil)
     if intent == 'waiting' then
       record.move(op, 'waiting', now, now)

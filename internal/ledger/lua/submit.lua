@@ -49,7 +49,7 @@ local function reported(op, att, target)
   record.set(op, 'class', att.class)
   record.set(op, 'reports', (op.f.reports or '') .. identity.report(att))
   if att.outcome == 'unknown' then
-    settle.mark(op, target)
+    settle.mark(op, n, target)
     if not op.f.first then
       record.set(op, 'first', int(first_of(att)))
       if op.f.idem == 'keyed' then record.set(op, 'safe', int(settle.window_end(op, first_of(att)))) end
@@ -87,7 +87,7 @@ local function merge(op, e, target)
   elseif state == 'cancelled' and unknown then
     settle.leave(op, 'cancelled', nil, now)
   elseif state == 'succeeded' and unknown then
-    settle.cleared(op)
+    settle.applied(op)
     record.flag(op, 'conflict')
   end
   record.save(op)

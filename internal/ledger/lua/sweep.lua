@@ -76,7 +76,7 @@ end
 for _, id in ipairs(batch('safe', int(now))) do
   local op = record.load(id)
   local waits = op and (op.f.state == 'waiting' or op.f.state == 'released')
-  if waits and num(op.f.unk) > 0 and op.f.idem ~= 'natural' and num(op.f.safe) <= now then
+  if waits and settle.marked(op) and op.f.idem ~= 'natural' and num(op.f.safe) <= now then
     settle.leave(op, 'waiting', nil, now)
     record.save(op)
   else
