@@ -1,6 +1,6 @@
 SHELL := bash
 
-# PKG narrows test, bench, fuzz and cover: make test PKG=./internal/ledger
+# PKG narrows test, fuzz and cover: make test PKG=./internal/ledger
 PKG ?= ./...
 # FUZZTIME is how long each fuzz target runs.
 FUZZTIME ?= 20s
@@ -40,8 +40,9 @@ lint: ## gofmt, vet, staticcheck, tidy go.mod
 	go mod tidy -diff
 
 .PHONY: bench
-bench: test-tools ## run the benchmarks
-	go test -run '^$$' -bench . -benchmem -timeout 30m $(PKG)
+bench: test-tools ## measure against bare asynq on a real Redis, into out/bench.md and out/bench.json
+	@mkdir -p out
+	go test -run '^$$' -bench . -timeout 30m ./internal/bench -report $(CURDIR)/out/bench.md -report-json $(CURDIR)/out/bench.json
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each
