@@ -40,9 +40,9 @@ lint: ## gofmt, vet, staticcheck, tidy go.mod
 	go mod tidy -diff
 
 .PHONY: bench
-bench: test-tools ## measure against bare asynq on a real Redis, into out/bench.md and out/bench.json
+bench: test-tools ## measure speed and memory into docs/benchmarks.md and out/benchmarks.json
 	@mkdir -p out
-	go test -run '^$$' -bench . -timeout 30m ./internal/bench -report $(CURDIR)/out/bench.md -report-json $(CURDIR)/out/bench.json
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/bench -report $(CURDIR)/docs/benchmarks.md -report-json $(CURDIR)/out/benchmarks.json
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each
