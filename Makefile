@@ -40,9 +40,9 @@ lint: ## gofmt, vet, staticcheck, tidy go.mod
 	go mod tidy -diff
 
 .PHONY: bench
-bench: test-tools ## measure speed and memory into docs/benchmarks.md and out/benchmarks.json
+bench: test-tools ## measure speed and memory beside bare asynq on a real Redis, into out/benchmarks.md and .json
 	@mkdir -p out
-	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/bench -report $(CURDIR)/docs/benchmarks.md -report-json $(CURDIR)/out/benchmarks.json
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/bench -report $(CURDIR)/out/benchmarks.md -report-json $(CURDIR)/out/benchmarks.json
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each

@@ -56,7 +56,6 @@ var testsOnly = map[string]string{
 	"internal/bench":     "it has only benchmarks",
 	"internal/sim":       "a model of the system is no part of it",
 	"internal/archtest":  "it has no code",
-	"internal/bench":     "it has no code",
 }
 
 // outside says which packages may import which modules in files that are not
