@@ -32,7 +32,7 @@ type Entry struct {
 type Stats struct {
 	Requests     int `json:"requests"`     // POSTs read whole: those of the ledger plus Unreferenced
 	Unreferenced int `json:"unreferenced"` // of these, without a usable reference: answered 400, in no entry
-	Unread       int `json:"unread"`       // reset before they were read, or broken off by the client: in no entry
+	Unread       int `json:"unread"`       // POSTs not read whole (down, too large, broken off by the client): in no entry
 	Inquiries    int `json:"inquiries"`    // GETs
 	Hits         int `json:"hits"`         // requests of any sort that a fault acted on
 	Replays      int `json:"replays"`      // answered from an idempotency key
@@ -136,28 +136,28 @@ func (b *book) inquiry() {
 }
 
 // arrive records a request; one without reference only in the totals.
-func (b *book) arrive(route, reference, key, attempt string) {
+func (b *book) arrive(q request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now().UTC()
 	b.totals.Requests++
 	b.second(now).Requests++
-	if reference == "" {
+	if q.Reference == "" {
 		b.totals.Unreferenced++
 		return
 	}
-	name := refKey{route, reference}
+	name := refKey{q.route, q.Reference}
 	r := b.records[name]
 	if r == nil {
-		r = &record{Entry: Entry{Route: route, Reference: reference, FirstAt: now}}
+		r = &record{Entry: Entry{Route: q.route, Reference: q.Reference, FirstAt: now}}
 		b.records[name] = r
 		b.order = append(b.order, r)
 	}
 	r.Requests++
 	r.LastAt = now
-	r.Attempts = append(r.Attempts, attempt)
-	if key != "" && !slices.Contains(r.Keys, key) {
-		r.Keys = append(r.Keys, key)
+	r.Attempts = append(r.Attempts, q.attempt)
+	if q.key != "" && !slices.Contains(r.Keys, q.key) {
+		r.Keys = append(r.Keys, q.key)
 	}
 }
 
@@ -171,18 +171,18 @@ const (
 	claimReused              // used for other bytes
 )
 
-// claimKey looks key up and, when it is fresh, holds it until settleKey. Window
-// is as in Options. The answer is that of a replay.
-func (b *book) claimKey(key string, fingerprint [sha256.Size]byte, window time.Duration) (claim, *answer) {
+// claimKey looks a request's key up and, when it is fresh, holds it until
+// settleKey. Window is as in Options. A replay comes with the first answer.
+func (b *book) claimKey(q request, window time.Duration) (claim, *answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	k := b.keys[key]
+	k := b.keys[q.key]
 	switch {
 	case k == nil || k.answer != nil && window > 0 && now.Sub(k.usedAt) >= window:
-		b.keys[key] = &keyed{fingerprint: fingerprint, usedAt: now}
+		b.keys[q.key] = &keyed{fingerprint: q.fingerprint, usedAt: now}
 		return claimFresh, nil
-	case k.fingerprint != fingerprint:
+	case k.fingerprint != q.fingerprint:
 		return claimReused, nil
 	case k.answer == nil:
 		return claimInUse, nil
@@ -202,16 +202,16 @@ var idPrefixes = map[string]string{"charges": "ch", "refunds": "re", "voids": "v
 
 // apply brings the object of an arrived request about, now. Status succeeded is
 // a side effect.
-func (b *book) apply(route string, p payment, status string) Object {
+func (b *book) apply(q request, status string) Object {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now().UTC()
-	o := Object{ID: fmt.Sprintf("%s_%d", idPrefixes[route], len(b.byID)+1), Reference: p.Reference,
-		Amount: p.Amount, Currency: p.Currency, Status: status, Created: now}
-	r := b.records[refKey{route, p.Reference}]
+	o := Object{ID: fmt.Sprintf("%s_%d", idPrefixes[q.route], len(b.byID)+1), Reference: q.Reference,
+		Amount: q.Amount, Currency: q.Currency, Status: status, Created: now}
+	r := b.records[refKey{q.route, q.Reference}]
 	r.objects = append(r.objects, o)
 	r.IDs = append(r.IDs, o.ID)
-	b.byID[idKey{route, o.ID}] = o
+	b.byID[idKey{q.route, o.ID}] = o
 	if status == StatusSucceeded {
 		r.SideEffects++
 		b.totals.SideEffects++

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 )
@@ -68,7 +67,8 @@ type Fault struct {
 
 	// PerSecond is the rate above which rate_limit answers 429 (default 10, a
 	// burst of one second's worth is let through), and the number of requests a
-	// second that storm can serve (default 20). The other modes have none.
+	// second that storm can serve (default 20): 0.001 to 1,000,000. The other
+	// modes have none.
 	PerSecond float64
 }
 
@@ -82,7 +82,8 @@ const (
 	StormPatience = 10 * time.Second
 
 	maxRetryAfterBytes = 200
-	maxPerSecond       = 1e6
+	minPerSecond       = 0.001
+	maxPerSecond       = 1_000_000.0
 	outageShare        = 1
 	sporadicShare      = 0.3
 	defaultRetryAfter  = "1"
@@ -144,8 +145,8 @@ func (f Fault) check(mode Mode) error {
 	if f.For < 0 {
 		return fmt.Errorf("for %s: want 0 (until changed) or more", f.For)
 	}
-	if math.IsNaN(f.PerSecond) || f.PerSecond < 0 || f.PerSecond > maxPerSecond {
-		return fmt.Errorf("per_second %v: want more than 0, at most %d", f.PerSecond, int(maxPerSecond))
+	if f.PerSecond != 0 && !(f.PerSecond >= minPerSecond && f.PerSecond <= maxPerSecond) {
+		return fmt.Errorf("per_second %v: want %v to %v", f.PerSecond, minPerSecond, maxPerSecond)
 	}
 	if f.PerSecond != 0 && mode != RateLimit && mode != Storm {
 		return fmt.Errorf("per_second belongs to %s and %s, not to %s", RateLimit, Storm, mode)

@@ -1,26 +1,14 @@
 package sandbox
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 )
 
 // routes are the resources of the gateway, the last part of their path.
 var routes = []string{"charges", "refunds", "voids"}
-
-const (
-	keyHeader     = "Idempotency-Key"
-	attemptHeader = "Redrive-Attempt"
-
-	maxBodyBytes      = 1 << 20
-	maxReferenceBytes = 255 // of references and idempotency keys
-)
 
 // Codes of errors.
 const (
@@ -36,14 +24,7 @@ const (
 	codeBadGateway  = "bad_gateway"
 )
 
-// payment is the part of a request's body that the gateway reads.
-type payment struct {
-	Reference string `json:"reference"`
-	Amount    int64  `json:"amount"` // in minor units
-	Currency  string `json:"currency"`
-}
-
-func (s *Sandbox) routes() http.Handler {
+func (s *Sandbox) newMux() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
 		path := "/v1/" + route
@@ -96,20 +77,17 @@ func (s *Sandbox) create(w http.ResponseWriter, r *http.Request, l *life, route 
 		cut(w, true)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+	q, err := readRequest(w, r, route)
+	if err != nil {
 		b.unread()
-		errorAnswer(http.StatusRequestEntityTooLarge, codeTooLarge, fmt.Sprintf("the body has more than %d bytes", maxBodyBytes)).write(w)
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			errorAnswer(http.StatusRequestEntityTooLarge, codeTooLarge, fmt.Sprintf("the body has more than %d bytes", maxBodyBytes)).write(w)
+			return
+		}
+		cut(w, true) // the client broke off
 		return
 	}
-	if err != nil { // the client broke off
-		b.unread()
-		cut(w, true)
-		return
-	}
-	key := r.Header.Get(keyHeader)
-	pay, invalid := readPayment(route, body, key)
-	b.arrive(route, pay.Reference, key, r.Header.Get(attemptHeader))
+	b.arrive(q)
 
 	if !l.pause(p.before) {
 		cut(w, true)
@@ -118,11 +96,11 @@ func (s *Sandbox) create(w http.ResponseWriter, r *http.Request, l *life, route 
 	if turnedAway(w, p) {
 		return
 	}
-	if invalid != nil {
-		deliver(w, p, errorAnswer(http.StatusBadRequest, codeInvalid, invalid.Error()))
+	if q.invalid != nil {
+		deliver(w, p, errorAnswer(http.StatusBadRequest, codeInvalid, q.invalid.Error()))
 		return
 	}
-	a := s.execute(b, r, route, body, key, pay, p, l)
+	a := s.execute(l, b, p, q)
 	if l.isOver() {
 		cut(w, true)
 		return
@@ -130,42 +108,43 @@ func (s *Sandbox) create(w http.ResponseWriter, r *http.Request, l *life, route 
 	deliver(w, p, a)
 }
 
-// execute applies a payment unless its key says otherwise, and waits the plan's
+// execute applies a request unless its key says otherwise, and waits the plan's
 // time after the effect: until then the key is in use.
-func (s *Sandbox) execute(b *book, r *http.Request, route string, body []byte, key string, pay payment, p plan, l *life) *answer {
-	keyed := s.honourKeys && key != ""
-	var known *answer
+func (s *Sandbox) execute(l *life, b *book, p plan, q request) *answer {
+	keyed := s.honourKeys && q.key != ""
 	if keyed {
-		fingerprint := sha256.Sum256(append([]byte(r.URL.Path+"\n"), body...))
-		var c claim
-		switch c, known = b.claimKey(key, fingerprint, s.window); c {
-		case claimInUse:
-			known = errorAnswer(http.StatusConflict, codeKeyInUse, "a request with this idempotency key is under way")
-		case claimReused:
-			known = errorAnswer(http.StatusUnprocessableEntity, codeKeyReused, "this idempotency key was used for another request")
-		case claimReplay:
-			replay := *known
-			replay.replayed = true
-			known = &replay
-		case claimFresh:
+		if a := claimed(b.claimKey(q, s.window)); a != nil {
+			l.pause(p.after)
+			return a
 		}
-	}
-	if known != nil {
-		l.pause(p.after)
-		return known
 	}
 	var a *answer
 	if p.act == decline {
-		b.apply(route, pay, StatusFailed)
+		b.apply(q, StatusFailed)
 		a = errorAnswer(http.StatusPaymentRequired, codeDeclined, "the card was declined")
 	} else {
-		a = jsonAnswer(http.StatusCreated, b.apply(route, pay, StatusSucceeded))
+		a = jsonAnswer(http.StatusCreated, b.apply(q, StatusSucceeded))
 	}
 	l.pause(p.after)
 	if keyed {
-		b.settleKey(key, a)
+		b.settleKey(q.key, a) // also when the pause was broken off: what is applied stays applied
 	}
 	return a
+}
+
+// claimed returns the answer to a request whose key is not fresh, else nil.
+func claimed(c claim, first *answer) *answer {
+	switch c {
+	case claimInUse:
+		return errorAnswer(http.StatusConflict, codeKeyInUse, "a request with this idempotency key is under way")
+	case claimReused:
+		return errorAnswer(http.StatusUnprocessableEntity, codeKeyReused, "this idempotency key was used for another request")
+	case claimReplay:
+		replay := *first
+		replay.replayed = true
+		return &replay
+	}
+	return nil
 }
 
 // turnedAway answers a request that the plan does not let in.
@@ -259,51 +238,4 @@ func shown(route string) func(*book, *http.Request) *answer {
 		}
 		return jsonAnswer(http.StatusOK, o)
 	}
-}
-
-// readPayment reads a body. Its reference is filled in as far as it is known,
-// from the key when the body has none, also beside an error: the request is
-// recorded under it all the same.
-func readPayment(route string, body []byte, key string) (payment, error) {
-	var p payment
-	err := decodePayment(body, &p)
-	if p.Reference == "" {
-		p.Reference = key
-	}
-	switch {
-	case len(p.Reference) > maxReferenceBytes:
-		p.Reference = ""
-		return p, fmt.Errorf("reference: has more than %d bytes", maxReferenceBytes)
-	case len(key) > maxReferenceBytes:
-		return p, fmt.Errorf("%s: has more than %d bytes", keyHeader, maxReferenceBytes)
-	case err != nil:
-		return p, err
-	case p.Reference == "":
-		return p, fmt.Errorf("reference: must be given, in the body or as the %s header", keyHeader)
-	case p.Amount < 0:
-		return p, errors.New("amount: must be positive")
-	case route == "voids": // takes back a charge as a whole: no sum of its own
-		return p, nil
-	case p.Amount == 0:
-		return p, errors.New("amount: must be given, a positive number of minor units")
-	case len(p.Currency) != 3:
-		return p, errors.New("currency: must be given, three letters")
-	}
-	return p, nil
-}
-
-// decodePayment decodes one JSON object; fields the gateway does not know are no
-// error, as with real ones.
-func decodePayment(body []byte, p *payment) error {
-	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
-		return errors.New("body: want a JSON object")
-	}
-	err := json.Unmarshal(body, p)
-	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
-		return fmt.Errorf("%s: want %s, got %s", wrong.Field, wrong.Type, wrong.Value)
-	}
-	if err != nil {
-		return fmt.Errorf("body: %w", err)
-	}
-	return nil
 }

@@ -101,7 +101,7 @@ func (a *armed) plan(r *rand.Rand, now time.Time) plan {
 	switch f.Mode {
 	case RateLimit:
 		// The whole stream is metered; share decides among what is above the rate.
-		_, within := a.meter.reserve(now, time.Second-a.meter.interval)
+		_, within := a.meter.reserve(now, max(0, time.Second-a.meter.interval))
 		if within || !chosen {
 			return plan{}
 		}

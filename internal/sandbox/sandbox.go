@@ -55,7 +55,7 @@ func New(o Options) *Sandbox {
 	}
 	s.life.Store(newLife())
 	s.Reset()
-	s.handler = s.routes()
+	s.handler = s.newMux()
 	return s
 }
 

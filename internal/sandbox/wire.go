@@ -93,7 +93,7 @@ func (f *Fault) set(name string, value json.RawMessage) error {
 		f.Share = &n
 	case "per_second":
 		if f.PerSecond, err = readNumber(value); err == nil && f.PerSecond == 0 {
-			err = errors.New("want more than 0")
+			err = errors.New("want more than 0") // 0 would become the default
 		}
 	case "retry_after":
 		var s string
