@@ -34,7 +34,10 @@ if A.orphan then
   end
   wait = math.max(5000, math.min(60000, now - since))
 end
-if op.f.cancel then
+if op.f.known_ok then
+  settle.succeed(op, now)
+  record.flag(op, 'late')
+elseif op.f.cancel then
   settle.leave(op, 'cancelled', nil, now)
 else
   record.move(op, 'waiting', now, now + wait)

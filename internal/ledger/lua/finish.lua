@@ -91,14 +91,11 @@ if not own then
   if outcome == 'succeeded' then
     if state == 'attempting' then
       record.set(op, 'known_ok', '1')
-    elseif state == 'succeeded' then
-      if A.result and op.f.result and A.result ~= op.f.result then record.flag(op, 'conflict') end
-    else
-      record.flag(op, 'late')
-      if state == 'cancelled' or (state == 'dead' and reason == 'permanent') then record.flag(op, 'conflict') end
-      settle.applied(op)
       if A.result then record.set(op, 'result', A.result) end
-      record.move(op, 'succeeded', now)
+    else
+      if state ~= 'succeeded' then record.flag(op, 'late') end
+      if state == 'cancelled' or (state == 'dead' and reason == 'permanent') then record.flag(op, 'conflict') end
+      settle.succeed(op, now, A.result)
     end
   elseif state ~= 'succeeded' then
     if not A.counted then record.add(op, 'used', -1) end
@@ -133,10 +130,7 @@ end
 local step, reason = A.step, A.reason
 if outcome == 'succeeded' or op.f.known_ok then
   if outcome ~= 'succeeded' then record.flag(op, 'late') end
-  record.set(op, 'known_ok', nil)
-  settle.applied(op)
-  if A.result then record.set(op, 'result', A.result) end
-  record.move(op, 'succeeded', now)
+  settle.succeed(op, now, outcome == 'succeeded' and A.result or nil)
 elseif op.f.cancel then
   settle.leave(op, 'cancelled', nil, now)
 elseif step == 'conflict' then

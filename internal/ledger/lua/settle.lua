@@ -62,7 +62,16 @@ end
 
 -- applied: it took effect. first stays: it tells when it was sent.
 function settle.applied(op)
-  for _, field in ipairs({'unk', 'target', 'acted', 'intent', 'safe'}) do record.set(op, field, nil) end
+  for _, field in ipairs({'unk', 'target', 'acted', 'intent', 'safe', 'known_ok'}) do record.set(op, field, nil) end
+end
+
+-- succeed: one attempt's success is known. A second one with another result is the
+-- sign of a double effect.
+function settle.succeed(op, now, result)
+  settle.applied(op)
+  if result and op.f.result and result ~= op.f.result then record.flag(op, 'conflict') end
+  if result and not op.f.result then record.set(op, 'result', result) end
+  if op.f.state ~= 'succeeded' then record.move(op, 'succeeded', now) end
 end
 
 -- safe: would one more send be safe at this instant?
