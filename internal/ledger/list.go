@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -54,6 +55,9 @@ var stateIndexes = map[jobs.State][]string{
 
 const listChunk = 500
 
+// ErrCursor is returned for a cursor that no list returned.
+var ErrCursor = errors.New("not a cursor that a list returned")
+
 // List returns the operations that match. It walks the indexes of the states
 // asked for, newest dead letters first, in chunks that never block Redis, and
 // keeps only what the page needs. An operation that changes its state meanwhile
@@ -80,17 +84,25 @@ func (l *Ledger) List(ctx context.Context, f Filter, specs map[jobs.Kind]jobs.Ki
 	seen := map[string]bool{}
 	for _, dep := range deps {
 		for _, index := range indexesOf(states) {
-			err := l.walk(ctx, dep, index, func(ops []jobs.Operation) {
+			var matches []jobs.Operation // of this index, kept only where they can end the walk
+			err := l.walk(ctx, dep, index, func(ops []jobs.Operation) bool {
 				for _, o := range ops {
 					name := string(dep) + " " + o.ID().String()
 					if !seen[name] && slices.Contains(states, o.State) && f.matches(&o) && after.before(&o) {
 						seen[name] = true
 						found = append(found, o)
+						if index == "dead" {
+							matches = append(matches, o)
+						}
 					}
 				}
 				if f.Limit > 0 && len(found) > 4*(f.Limit+listChunk) {
 					found = newest(found, f.Limit+1)
 				}
+				// Dead letters lie in the order of lists: once the page is full, older ones
+				// cannot be on it. Those of the same millisecond still can.
+				return f.Limit > 0 && len(matches) > f.Limit && len(ops) > 0 &&
+					cursorOf(&ops[len(ops)-1]).enteredMS < cursorOf(&matches[f.Limit]).enteredMS
 			}, f.ErrorText != "", specs)
 			if err != nil {
 				return Page{}, err
@@ -117,8 +129,8 @@ func indexesOf(states []jobs.State) []string {
 	return out
 }
 
-// walk reads an index from its newest end in chunks.
-func (l *Ledger) walk(ctx context.Context, dep jobs.Dependency, index string, visit func([]jobs.Operation), withErrors bool, specs map[jobs.Kind]jobs.KindSpec) error {
+// walk reads an index from its newest end in chunks, until visit says stop.
+func (l *Ledger) walk(ctx context.Context, dep jobs.Dependency, index string, visit func([]jobs.Operation) (stop bool), withErrors bool, specs map[jobs.Kind]jobs.KindSpec) error {
 	for from := int64(0); ; from += listChunk {
 		names, err := l.rdb.ZRevRange(ctx, l.key(dep, index), from, from+listChunk-1).Result()
 		if err != nil {
@@ -129,11 +141,11 @@ func (l *Ledger) walk(ctx context.Context, dep jobs.Dependency, index string, vi
 		}
 		pipe := l.rdb.Pipeline()
 		records := make([]*redis.MapStringStringCmd, len(names))
-		errors := make([]*redis.StringCmd, len(names))
+		texts := make([]*redis.StringCmd, len(names))
 		for i, name := range names {
 			records[i] = pipe.HGetAll(ctx, l.key(dep, "op:"+name))
 			if withErrors {
-				errors[i] = pipe.HGet(ctx, l.key(dep, "answers:"+name), "error")
+				texts[i] = pipe.HGet(ctx, l.key(dep, "answers:"+name), "error")
 			}
 		}
 		if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
@@ -147,12 +159,11 @@ func (l *Ledger) walk(ctx context.Context, dep jobs.Dependency, index string, vi
 			}
 			o := operation(dep, id, records[i].Val(), specOf(specs, id.Kind))
 			if withErrors {
-				o.Last = last(records[i].Val(), errors[i].Val())
+				o.Last = last(records[i].Val(), texts[i].Val())
 			}
 			ops = append(ops, o)
 		}
-		visit(ops)
-		if len(names) < listChunk {
+		if visit(ops) || len(names) < listChunk {
 			return nil
 		}
 	}
@@ -171,16 +182,16 @@ func (l *Ledger) addPayload(ctx context.Context, ops []jobs.Operation, specs map
 		chunk := ops[from:min(from+listChunk, len(ops))]
 		pipe := l.rdb.Pipeline()
 		requests := make([]*redis.StringCmd, len(chunk))
-		errors := make([]*redis.StringCmd, len(chunk))
+		texts := make([]*redis.StringCmd, len(chunk))
 		for i := range chunk {
 			requests[i] = pipe.Get(ctx, l.key(chunk[i].Dependency, "request:"+chunk[i].ID().String()))
-			errors[i] = pipe.HGet(ctx, l.key(chunk[i].Dependency, "answers:"+chunk[i].ID().String()), "error")
+			texts[i] = pipe.HGet(ctx, l.key(chunk[i].Dependency, "answers:"+chunk[i].ID().String()), "error")
 		}
 		if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
 			return fmt.Errorf("read requests: %w", err)
 		}
 		for i := range chunk {
-			if text := errors[i].Val(); text != "" && chunk[i].Last != nil {
+			if text := texts[i].Val(); text != "" && chunk[i].Last != nil {
 				chunk[i].Last.Error = &text
 			}
 			if r, err := decodeRequest([]byte(requests[i].Val())); err == nil {
@@ -263,7 +274,7 @@ func decodeCursor(s string) (cursor, error) {
 	at, name, ok := strings.Cut(string(b), " ")
 	n, errN := strconv.ParseInt(at, 10, 64)
 	if err != nil || errN != nil || !ok {
-		return cursor{}, fmt.Errorf("cursor %q is not one that a list returned", s)
+		return cursor{}, fmt.Errorf("%w: %q", ErrCursor, s)
 	}
 	return cursor{enteredMS: n, name: name}, nil
 }
