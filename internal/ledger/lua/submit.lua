@@ -44,15 +44,16 @@ local function reported(op, att, target)
   local n = num(op.f.sends) + num(att.n)
   record.set(op, 'sends', int(n))
   record.set(op, 'path', int(num(op.f.path) + num(att.n)))
-  if att.outcome ~= 'not_sent' then record.add(op, 'used', num(att.n)) end
+  if att.outcome ~= 'not_sent' and att.class ~= '429' then record.add(op, 'used', num(att.n)) end
   record.set(op, 'a' .. int(n), table.concat({int(first_of(att)), 'p', target, '0', att.codes, '0'}, ','))
   record.set(op, 'class', att.class)
   record.set(op, 'reports', (op.f.reports or '') .. identity.report(att))
   if att.outcome == 'unknown' then
     settle.mark(op, n, target)
-    if not op.f.first then
-      record.set(op, 'first', int(first_of(att)))
-      if op.f.idem == 'keyed' then record.set(op, 'safe', int(settle.window_end(op, first_of(att)))) end
+    local first = first_of(att)
+    if not op.f.first or first < num(op.f.first) then -- the key's window began with the earliest send
+      record.set(op, 'first', int(first))
+      if op.f.idem == 'keyed' then record.set(op, 'safe', int(settle.window_end(op, first))) end
     end
   end
 end
@@ -79,10 +80,11 @@ local function merge(op, e, target)
   if state == 'waiting' or state == 'released' then
     if unsafe then
       settle.leave(op, 'waiting', nil, now)
-    elseif unknown and state == 'released' then
-      record.move(op, 'waiting', now, now)
+    else
+      -- Anew, even if it was due or released: what comes next is a retry, and needs a token.
+      record.move(op, 'waiting', now, math.max(num(op.f.next), now + num(e.delay)))
     end
-  elseif state == 'dead' and unknown then
+  elseif state == 'dead' and unknown and op.f.reason ~= 'unsafe' then
     settle.leave(op, 'dead', op.f.reason, now)
   elseif state == 'cancelled' and unknown then
     settle.leave(op, 'cancelled', nil, now)
