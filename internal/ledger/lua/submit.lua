@@ -129,15 +129,15 @@ for i = 1, arg('n') do
     local oldest = now - arg('keys')
     local room = arg('max_backlog')
     if unknown then room = room + math.floor(room / 10) end
+    local old = arg('keys') > 0 and ((num(e.created) > 0 and num(e.created) < oldest) or deadline < oldest or
+      (att and num(att.first) > 0 and num(att.first) < oldest))
     local why
-    if not unknown and deadline <= now then
-      why = 'deadline: ' .. int(now - deadline) .. ' ms in the past'
-    elseif not unknown and deadline <= not_before then
-      why = 'deadline: at or before not_before'
-    elseif arg('keys') > 0 and not unknown and
-      ((num(e.created) > 0 and num(e.created) < oldest) or deadline < oldest or
-       (att and num(att.first) > 0 and num(att.first) < oldest)) then
+    if old and not unknown then
       why = 'older than the dedupe window of ' .. int(arg('keys')) .. ' ms: a record of it may have expired'
+    elseif deadline <= now and not unknown then
+      why = 'deadline: ' .. int(now - deadline) .. ' ms in the past'
+    elseif deadline <= not_before and not unknown then
+      why = 'deadline: at or before not_before'
     elseif backlog >= room then
       why = 'backlog full: ' .. int(backlog) .. ' operations are on their way, ' .. int(room) .. ' are allowed'
     end
@@ -157,22 +157,23 @@ for i = 1, arg('n') do
       redis.call('SET', P .. 'request:' .. e.id, A['q' .. int(i)])
       local target
       if att then
-        target = own_target(op, e, att)
+        -- What may be older than its own expired record is never resent, not even a natural one.
+        target = old and 'old' or own_target(op, e, att)
         reported(op, att, target)
         local since = now - first_of(att)
-        if not att.counted and since <= arg('counted_within') then
+        if att.outcome ~= 'not_sent' and not att.counted and since <= arg('counted_within') then
           gate.first(g)
           filled = true
         end
       end
       local at = math.max(now, not_before) + num(e.delay)
-      if unknown and not settle.safe(op, e.idem, target, at) then
+      if unknown and (old or not settle.safe(op, e.idem, target, at)) then
         settle.leave(op, 'waiting', nil, now)
       else
         record.move(op, 'waiting', now, at)
+        backlog = backlog + 1
       end
       record.save(op)
-      backlog = backlog + 1
       say('accepted', op, false)
     end
   end
