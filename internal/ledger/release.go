@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redrive/internal/jobs"
+	"redrive/internal/luascript"
 )
 
 // ReleaseLease is how long a released operation may wait for a worker slot before
@@ -26,7 +27,16 @@ type Delivery struct {
 	ID     jobs.ID
 	Number int64
 	Lane   Lane
-	Losses int // workers it lost in a row: above 0 it is a suspect
+	Losses int       // workers it lost in a row: above 0 it is a suspect
+	DueAt  time.Time // by Redis' clock
+}
+
+// Held is a retry that came due and could not leave.
+type Held struct {
+	ID            jobs.ID
+	Sends         int
+	Class         jobs.Class // of the last attempt
+	CorrelationID string
 }
 
 // Release is what the gate let go.
@@ -35,6 +45,8 @@ type Release struct {
 	Hold       jobs.Hold     // why nothing more left; none when the lanes are empty
 	Next       time.Duration // when it is worth asking again; at most a second
 	More       bool          // the limit of one call was met: ask at once
+	Now        time.Time     // Redis' clock
+	Held       []Held        // retries that came due in this call and stay, for the reason in Hold; each is told of once
 	Ended      []Ended       // what could not make its deadline
 }
 
@@ -47,17 +59,29 @@ func (l *Ledger) Release(ctx context.Context, t Terms, kinds []jobs.Kind, want i
 	if err != nil {
 		return Release{}, err
 	}
-	if len(r) < 3 {
+	if len(r) < 4 {
 		return Release{}, unexpected("release", r)
 	}
-	out := Release{Hold: jobs.Hold(r[0]), Next: ms(r.Int(1)), More: r[2] == "1"}
-	i := 3
-	for ; i+4 < len(r) && r[i] == "give"; i += 5 {
+	out := Release{Hold: jobs.Hold(r[0]), Next: ms(r.Int(1)), More: r[2] == "1", Now: time.UnixMilli(r.Int(3)).UTC()}
+	i := 4
+	for ; i+5 < len(r) && r[i] == "give"; i += 6 {
 		id, err := jobs.ParseID(r[i+1])
 		if err != nil {
 			return Release{}, err
 		}
-		out.Deliveries = append(out.Deliveries, Delivery{ID: id, Number: r.Int(i + 2), Lane: Lane(r[i+3]), Losses: int(r.Int(i + 4))})
+		out.Deliveries = append(out.Deliveries, Delivery{ID: id, Number: r.Int(i + 2), Lane: Lane(r[i+3]), Losses: int(r.Int(i + 4)),
+			DueAt: time.UnixMilli(r.Int(i + 5)).UTC()})
+	}
+	for ; i+1 < len(r) && r[i] == "held"; i += 2 {
+		f := strings.SplitN(r[i+1], " ", 4)
+		if len(f) < 4 {
+			return Release{}, unexpected("release", r)
+		}
+		id, err := jobs.ParseID(f[0])
+		if err != nil {
+			return Release{}, err
+		}
+		out.Held = append(out.Held, Held{ID: id, Sends: int(luascript.Reply{f[1]}.Int(0)), Class: jobs.Class(dash(f[2])), CorrelationID: dash(f[3])})
 	}
 	out.Ended = ended(r, i)
 	return out, nil
