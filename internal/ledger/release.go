@@ -39,6 +39,11 @@ type Held struct {
 	CorrelationID string
 }
 
+// NudgeChannel is where a submission says that it is due before anything else that
+// waits; the message is how soon, in ms. It may be lost: it saves a releaser the
+// rest of its second, no promise rests on it.
+func (l *Ledger) NudgeChannel(dep jobs.Dependency) string { return l.key(dep, "nudge") }
+
 // Release is what the gate let go.
 type Release struct {
 	Deliveries []Delivery

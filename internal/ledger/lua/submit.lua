@@ -12,6 +12,7 @@ ARGV     n              operations in this call
          ratio, cap, floor             the bucket (milli-tokens, tokens, milli-tokens/s)
          keep_succeeded, keep_cancelled (ms)
          counted_within ms for which a reported send still counts for the budget
+         publishes 'ms until due' on <KEYS[1]>:nudge when what it let in is due before all that waits
 RETURNS  per operation 6 items: answer, state, applied, next_at (ms or ''), merged (1 or ''), detail (differing
          fields of a conflict, or why it was refused); then 'ended', '<id state reason class sends corr>' pairs
 LIMIT    100 operations a call
@@ -22,6 +23,8 @@ local now = clock()
 local g = gate.load(now)
 local filled = false
 local backlog = record.backlog()
+local head = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')[2]
+local soonest -- next_at of what this call let in
 local out = {}
 
 local function say(verdict, op, merged, detail)
@@ -179,4 +182,9 @@ for i = 1, arg('n') do
   end
 end
 if filled then gate.save(g) end
+-- Workers sleep until what they know to be next, at most a second. Only a new head
+-- can be due before that. Whoever may not publish (ACL) costs that second, no more.
+if soonest and soonest <= now + 1000 and (not head or soonest < num(head)) then
+  redis.pcall('PUBLISH', P .. 'nudge', int(soonest - now))
+end
 return answer(out)
