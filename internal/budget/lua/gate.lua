@@ -50,11 +50,12 @@ function gate.closed(g)
   return g.hold, g.hold_until - g.now
 end
 
--- tokens_in: ms until the bucket holds one token by its floor alone.
-function gate.tokens_in(g)
-  if g.tokens >= CALL then return 0 end
-  if g.floor == 0 then return 1000 end
-  return math.ceil((CALL - g.tokens) * 1000 / g.floor)
+-- tokens_in: ms until the bucket holds n tokens by its floor alone; a second when it
+-- never will. At least 20, so that nobody asks in a tight loop.
+function gate.tokens_in(g, n)
+  if g.floor == 0 or n * CALL > g.cap then return 1000 end
+  local at = g.filled + math.ceil((n * CALL - g.tokens) * 1000 / g.floor)
+  return math.max(at - g.now, 20)
 end
 
 -- retries: how many retries the bucket can pay for now.

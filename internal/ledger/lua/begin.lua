@@ -8,14 +8,15 @@ ARGV     id, delivery, run (run id of this handler run)
 RETURNS  'granted', then name/value pairs: attempt, lease_left, deadline_left (ms), used, extra, unknown (1: an
          earlier attempt is unknown), safe_for (ms a resend stays safe, -1 = always, 0 = never), class, cred, ikey,
          corr, fp, target, created, deadline, refusals, losses, delivery, request
-         or 'stale' (not this delivery), 'gone' (no record), 'held', why, ms | 'ended', state; then 'ended' pairs
+         or 'stale' (not this delivery), 'gone' (no record or no request), 'held', why, ms | 'ended', state; then 'ended' pairs
 LIMIT    one operation
 INVARIANT grants only to the delivery that is released, once; the same run id asking again while it holds the claim
          gets the same grant; a token is spent once per run id
 ]]
 local now = clock()
 local op = record.load(A.id)
-if not op then return {'gone'} end
+local request = op and redis.call('GET', P .. 'request:' .. A.id)
+if not request then return {'gone'} end -- an operation that lost its request is ended by its deadline
 
 local function granted(n, class, target, before)
   local safe_for = 0
@@ -29,7 +30,7 @@ local function granted(n, class, target, before)
     'refusals', op.f.refusals or '0', 'losses', op.f.losses or '0', 'delivery', op.f.delivery or '0',
     'first', op.f.first or '0', 'safe', op.f.safe or '0', 'window', op.f.window or '0',
     'unk', op.f.unk or '', 'unk_target', op.f.target or '', 'started', string.match(op.f['a' .. int(n)] or '', '^%d+') or '0', 'idem', op.f.idem or 'none',
-    'request', redis.call('GET', P .. 'request:' .. op.id) or ''}
+    'request', request}
 end
 
 local class = settle.class(op, A.class)
@@ -53,8 +54,9 @@ end
 local g = gate.load(now)
 local lane = op.f.grant
 local why, wait = gate.closed(g)
+if why then wait = math.min(wait, 1000) end -- a pause may be resumed early
 if not why and lane == 'retry' and not gate.spend(g) then
-  why, wait = 'budget', math.max(gate.tokens_in(g), 20)
+  why, wait = 'budget', gate.tokens_in(g, 1)
 end
 if why then
   record.set(op, 'grant', nil)

@@ -127,7 +127,7 @@ function record.unmarked(op)
 end
 
 -- move puts the operation into a state and that state's index. score:
---   waiting      next_at in ms
+--   waiting      next_at in ms (the index holds the deadline where that comes first)
 --   released     end of the release lease, and which lane it left
 --   attempting   end of the claim's lease
 -- reason goes with dead. Arguments keep_succeeded and keep_cancelled (ms) say
@@ -143,6 +143,9 @@ function record.move(op, state, now, score, extra)
   record.set(op, 'reason', state == 'dead' and extra or nil)
   if state == 'waiting' then
     record.set(op, 'next', int(score))
+    -- Looked at by its deadline at the latest, however long it was asked to wait.
+    local deadline = num(op.f.deadline)
+    if deadline > 0 and deadline < score then score = deadline end
     redis.call('ZADD', P .. 'waiting', int(score), id)
   elseif state == 'released' then
     redis.call('ZADD', P .. 'released:' .. extra, int(score), id)

@@ -33,43 +33,43 @@ end
 local more = #due == LIMIT
 
 local out = {'', '', '', int(now)}
-local promised = redis.call('ZCARD', P .. 'released:first') + redis.call('ZCARD', P .. 'released:retry')
--- A slot is kept for a promise of the last two seconds. One that is older lost its
--- worker or its place in the queue: until its lease ends it must not keep the
--- slots of everybody else empty.
+
+-- room: how many may leave; why: what keeps others when it is used up; again: when
+-- it is worth asking then. A slot is kept for a promise of the last two seconds. One
+-- that is older lost its worker or its place in the queue: until its lease ends it
+-- must not keep the slots of everybody else empty.
+local promised_retries = redis.call('ZCARD', P .. 'released:retry')
+local promised = redis.call('ZCARD', P .. 'released:first') + promised_retries
 local fresh = int(now + arg('release_lease') - 2000)
 local awaited = redis.call('ZCOUNT', P .. 'released:first', fresh, '+inf') + redis.call('ZCOUNT', P .. 'released:retry', fresh, '+inf')
-local room = math.min(arg('want') - awaited, LIMIT)
-local hold, next_in = '', 1000
-local closed, closed_in = gate.closed(g)
-if closed then
-  room, hold, next_in = 0, closed, closed_in
-elseif room <= 0 then
-  room, hold = 0, 'slots'
-end
-if arg('max_in_flight') > 0 and room > 0 then
+local room, why, again = arg('want') - awaited, 'slots', arg('want') > 0 and 50 or 1000
+if arg('max_in_flight') > 0 then
   local free = arg('max_in_flight') - promised - redis.call('ZCARD', P .. 'claims')
-  if free < room then room = free end
-  if room <= 0 then
-    room, hold, next_in = 0, 'in_flight', 50
-  end
+  if free < room then room, why, again = free, 'in_flight', 50 end
 end
+if room > LIMIT then room, why, again = LIMIT, '', 0 end
+local closed, closed_in = gate.closed(g)
+if closed then room, why, again = 0, closed, closed_in end
+room = math.max(room, 0)
 
 local function take(lane, most)
   if most <= 0 then return 0 end
-  local given = 0
+  local given, gone = 0, 0
   local heads = redis.call('ZRANGE', P .. 'due:' .. lane, 0, LIMIT - 1)
   for _, id in ipairs(heads) do
     if given >= most then return given end
     local op = record.load(id)
     if not op then
       record.forget('due:' .. lane, id)
+      gone = gone + 1
     elseif op.f.state ~= 'waiting' then
       redis.call('ZREM', P .. 'due:' .. lane, id)
+      gone = gone + 1
     elseif now + arg('min_response') > num(op.f.deadline) then
       arrived[id] = nil
       settle.leave(op, 'dead', 'deadline', now)
       record.save(op)
+      gone = gone + 1
     elseif string.find(A.kinds or '', ' ' .. op.kind .. ' ', 1, true) then
       local at = op.f.next or '0'
       record.add(op, 'delivery', 1)
@@ -82,26 +82,30 @@ local function take(lane, most)
       for _, item in ipairs({'give', id, op.f.delivery, lane, op.f.losses or '0', at}) do out[#out + 1] = item end
     end
   end
-  if #heads == LIMIT then more = true end
+  -- Behind heads that left there may be others; behind kinds unknown here asking at
+  -- once would find the same.
+  if #heads == LIMIT and given + gone > 0 then more = true end
   return given
 end
 
-if room > 0 then
-  local first = take('first', room)
-  room = room - first
-  local tokens = gate.retries(g) - redis.call('ZCARD', P .. 'released:retry')
-  local retries = take('retry', math.min(room, tokens))
-  if redis.call('ZCARD', P .. 'due:retry') > 0 and retries >= tokens then
-    hold = 'budget'
-    next_in = math.max(gate.tokens_in(g), 20)
-  elseif retries >= room and redis.call('ZCARD', P .. 'due:retry') + redis.call('ZCARD', P .. 'due:first') > 0 then
-    hold = 'slots'
+local first = take('first', room)
+local tokens = gate.retries(g) - promised_retries
+local retries = take('retry', math.min(room - first, tokens))
+
+local hold, next_in = '', 1000
+local left = redis.call('ZCARD', P .. 'due:retry')
+if left + redis.call('ZCARD', P .. 'due:first') > 0 then
+  if first + retries >= room then
+    hold, next_in = why, again
+    if why == '' then more = true end
+  elseif left > 0 and retries >= tokens then
+    hold, next_in = 'budget', gate.tokens_in(g, promised_retries + retries + 1)
   end
 end
 local soon = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
 if soon[2] then next_in = math.min(next_in, math.max(num(soon[2]) - now, 0)) end
 gate.save(g)
-out[1], out[2], out[3] = hold, int(next_in), (more and hold == '') and '1' or ''
+out[1], out[2], out[3] = hold, int(math.min(next_in, 1000)), (more and hold == '') and '1' or ''
 if hold ~= '' then
   for _, what in pairs(arrived) do
     out[#out + 1] = 'held'

@@ -175,6 +175,7 @@ for i = 1, arg('n') do
       else
         record.move(op, 'waiting', now, at)
         backlog = backlog + 1
+        if not soonest or at < soonest then soonest = at end
       end
       record.save(op)
       say('accepted', op, false)
