@@ -20,7 +20,7 @@ local function refuse(detail)
   if not A.dry then record.audit(op.id, 'requeue', from, 'refused', now) end
   return {'refused', from, detail, left(), why}
 end
-if op.f.requeue == A.request_id then return {'again', from, '', left(), why} end
+if (A.request_id or '') ~= '' and op.f.requeue == A.request_id then return {'again', from, '', left(), why} end
 if from ~= 'dead' then
   if from == 'succeeded' or from == 'cancelled' then return refuse('already settled: ' .. from) end
   return refuse('not a dead letter: ' .. from)

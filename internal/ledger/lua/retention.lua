@@ -42,7 +42,10 @@ for _, id in ipairs(due) do
 end
 
 if arg('keep_dead') > 0 then
-  local old = redis.call('ZRANGEBYSCORE', P .. 'dead', '-inf', int(now - arg('keep_dead')), 'LIMIT', 0, LIMIT)
+  -- Dead letters with an unknown outcome stay at the head of the index: the place in
+  -- the round is kept, so that they do not hide the others.
+  local skip = num(redis.call('HGET', P .. 'gate', 'retire_skip'))
+  local old = redis.call('ZRANGEBYSCORE', P .. 'dead', '-inf', int(now - arg('keep_dead')), 'LIMIT', int(skip), LIMIT)
   for _, id in ipairs(old) do
     local op = record.load(id)
     if not op then
@@ -52,9 +55,12 @@ if arg('keep_dead') > 0 then
       out[#out + 1] = id .. ' ' .. (op.f.reason or '-')
       record.drop(op)
       dead = dead + 1
+    else
+      skip = skip + 1
     end
   end
-  if dead == LIMIT then more = '1' end
+  if #old == LIMIT then more = '1' else skip = 0 end
+  redis.call('HSET', P .. 'gate', 'retire_skip', int(skip))
 end
 if arg('keep_audit') > 0 then
   redis.call('XTRIM', P .. 'audit', 'MINID', '~', int(now - arg('keep_audit')))
