@@ -22,12 +22,15 @@ function identity.differs(a, b)
   return table.concat(out, ',')
 end
 
--- seen: was this report of the request path merged into the record before?
--- Reports are known by 8 hex digits of their id, kept in field reports.
+-- report names a report of the request path, for field reports of the record: 11 hex
+-- digits and a dot. The outcome is part of it: an unknown send must be recorded even
+-- if an earlier report under the same id said that nothing had happened.
 function identity.report(att)
-  local name = att.id or ((att.outcome or '') .. ' ' .. int(att.n) .. ' ' .. int(att.first or 0))
-  return string.sub(redis.sha1hex(name), 1, 8)
+  local name = att.id or (int(att.n) .. ' ' .. int(att.first or 0))
+  return string.sub(redis.sha1hex(att.outcome .. ' ' .. name), 1, 11) .. '.'
 end
+
+-- seen: was this report merged into the record before?
 function identity.seen(reports, report)
   return string.find(reports or '', report, 1, true) ~= nil
 end

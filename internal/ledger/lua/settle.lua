@@ -82,13 +82,22 @@ function settle.safe(op, class, digest, at)
   return class == 'keyed' and at < num(op.f.safe)
 end
 
+-- stuck: marked, and by what is stored no process could resend it safely any more.
+function settle.stuck(op, now)
+  if not settle.marked(op) then return false end
+  local lost = {mixed = true, nokey = true, other = true, old = true} -- targets that equal no other
+  if lost[op.f.target] then return true end
+  if op.f.idem == 'natural' then return false end
+  return op.f.idem ~= 'keyed' or num(op.f.safe) <= now
+end
+
 -- leave: settle(intent). Nothing unknown: the intent happens. Otherwise nobody
 -- can be asked, so a person must look; the intent is kept for when it is settled.
-function settle.leave(op, intent, reason, now)
+function settle.leave(op, intent, reason, now, at)
   if not settle.marked(op) then
     record.set(op, 'intent', nil)
     if intent == 'waiting' then
-      record.move(op, 'waiting', now, now)
+      record.move(op, 'waiting', now, at or now)
     else
       record.move(op, intent, now, nil, reason)
     end
@@ -122,11 +131,19 @@ function settle.outcome_of(op, n)
   return string.match(op.f['a' .. int(n)] or '', '^%d+,[^,]*,[^,]*,%d+,(%a)') or ''
 end
 
--- trim keeps the history bounded: the first five and the last 45 attempts stay.
+-- trim keeps the history bounded: the first five and the last 45 attempts stay, and
+-- those whose outcome is unknown. A report may stand for many sends, so that numbers
+-- have gaps.
 function settle.trim(op, n)
-  local old = n - 45
-  if old > 5 then
-    record.set(op, 'a' .. int(old), nil)
-    record.set(op, 'r' .. int(old), nil)
+  if n - 45 <= 5 then return end
+  local marked = ',' .. (op.f.unk or '') .. ','
+  local old = {}
+  for field in pairs(op.f) do
+    local m = num(string.match(field, '^a(%d+)$'))
+    if m > 5 and m <= n - 45 and not string.find(marked, ',' .. int(m) .. ',', 1, true) then old[#old + 1] = int(m) end
+  end
+  for _, m in ipairs(old) do
+    record.set(op, 'a' .. m, nil)
+    record.set(op, 'r' .. m, nil)
   end
 end

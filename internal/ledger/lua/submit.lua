@@ -51,6 +51,7 @@ local function reported(op, att, target)
   record.set(op, 'a' .. int(n), table.concat({int(first_of(att)), 'p', target, '0', att.codes, '0'}, ','))
   record.set(op, 'class', att.class)
   record.set(op, 'reports', (op.f.reports or '') .. identity.report(att))
+  settle.trim(op, n)
   if att.outcome == 'unknown' then
     settle.mark(op, n, target)
     local first = first_of(att)
