@@ -39,6 +39,8 @@ if op.f.known_ok then
   record.flag(op, 'late')
 elseif op.f.cancel then
   settle.leave(op, 'cancelled', nil, now)
+elseif settle.stuck(op, now) then
+  settle.leave(op, 'waiting', nil, now)
 else
   record.move(op, 'waiting', now, now + wait)
 end

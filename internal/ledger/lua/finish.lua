@@ -70,12 +70,14 @@ local function keep()
   else
     redis.call('HDEL', key, 'error') -- it is the last attempt's, never an earlier one's
   end
-  if (A.body or '') ~= '' then
-    local last = redis.call('HGET', key, 'last')
-    if last and last ~= int(n) and settle.outcome_of(op, num(last)) ~= 'u' then
-      redis.call('HDEL', key, 'body:' .. last)
-    end
+  if (A.body or '') == '' then return end
+  local last = num(redis.call('HGET', key, 'last'))
+  local function worth(m) return string.match(settle.outcome_of(op, m), '[us]') end
+  if n >= last then
+    if last > 0 and last < n and not worth(last) then redis.call('HDEL', key, 'body:' .. int(last)) end
     redis.call('HSET', key, 'body:' .. int(n), A.body, 'last', int(n))
+  elseif worth(n) then
+    redis.call('HSET', key, 'body:' .. int(n), A.body)
   end
 end
 
@@ -129,6 +131,8 @@ end
 
 local step, reason = A.step, A.reason
 if outcome == 'succeeded' or op.f.known_ok then
+  -- Beside a send that no key ties to this one, a success may be the second effect.
+  if settle.marked(op) and (op.f.idem == 'none' or op.f.target ~= target) then record.flag(op, 'conflict') end
   if outcome ~= 'succeeded' then record.flag(op, 'late') end
   settle.succeed(op, now, outcome == 'succeeded' and A.result or nil)
 elseif op.f.cancel then
@@ -149,7 +153,8 @@ elseif step == 'retry' then
     record.move(op, 'waiting', now, at)
   end
 elseif step == 'ask' then
-  settle.leave(op, 'waiting', nil, now)
+  -- Nothing unknown any more: what policy asked about was settled meanwhile.
+  settle.leave(op, 'waiting', nil, now, now + math.max(arg('delay'), 1000))
 else
   settle.leave(op, 'dead', reason, now)
 end

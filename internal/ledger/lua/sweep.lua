@@ -45,7 +45,7 @@ end
 
 for _, lane in ipairs({'first', 'retry'}) do
   local index = 'due:' .. lane
-  for _, id in ipairs(batch(index, int(now + arg('min_response')))) do
+  for _, id in ipairs(batch(index, '(' .. int(now + arg('min_response')))) do
     local op = record.load(id)
     if not op then
       record.forget(index, id)
@@ -58,11 +58,13 @@ for _, lane in ipairs({'first', 'retry'}) do
   end
   -- The heads of the lane: a kind that no live worker knows for an hour needs a person.
   for _, id in ipairs(redis.call('ZRANGE', P .. index, 0, 19)) do
-    local kind = string.match(id, '^[^/]*')
-    if not string.find(A.live or '', ' ' .. kind .. ' ', 1, true) then
+    local live = string.find(A.live or '', ' ' .. string.match(id, '^[^/]*') .. ' ', 1, true)
+    if not live or redis.call('HEXISTS', P .. 'op:' .. id, 'orphan') == 1 then
       local op = record.load(id)
       if op and op.f.state == 'waiting' then
-        if not op.f.orphan then
+        if live then
+          record.set(op, 'orphan', nil)
+        elseif not op.f.orphan then
           record.set(op, 'orphan', int(now))
         elseif now - num(op.f.orphan) >= 3600000 then
           settle.leave(op, 'dead', 'undeliverable', now)
@@ -75,8 +77,7 @@ end
 
 for _, id in ipairs(batch('safe', int(now))) do
   local op = record.load(id)
-  local waits = op and (op.f.state == 'waiting' or op.f.state == 'released')
-  if waits and settle.marked(op) and op.f.idem ~= 'natural' and num(op.f.safe) <= now then
+  if op and (op.f.state == 'waiting' or op.f.state == 'released') and settle.stuck(op, now) then
     settle.leave(op, 'waiting', nil, now)
     record.save(op)
   else
