@@ -50,7 +50,7 @@ type Release struct {
 	Hold       jobs.Hold     // why nothing more left; none when the lanes are empty
 	Next       time.Duration // when it is worth asking again; at most a second
 	More       bool          // the limit of one call was met: ask at once
-	Now        time.Time     // Redis' clock
+	Now        time.Time     // Redis' clock, as it is
 	Held       []Held        // retries that came due in this call and stay, for the reason in Hold; each is told of once
 	Ended      []Ended       // what could not make its deadline
 }

@@ -6,7 +6,7 @@ ARGV     want           deliveries that this process can take now
          release_lease  ms after which an undelivered release returns
          min_response   ms; what cannot make its deadline ends at once, without a token
          ratio, cap, floor; keep_succeeded, keep_cancelled (ms)
-RETURNS  hold ('' or why nothing more leaves), next (ms until it is worth asking again), more (1: ask at once), now (ms),
+RETURNS  hold ('' or why nothing more leaves), next (ms until it is worth asking again), more (1: ask at once), TIME (ms),
          then per delivery 6 items 'give', id, number, lane, losses, due (next_at, ms); then 'held' pairs
          '<id> <sends> <class> <corr>' of the retries that came due in this call and stay; then 'ended' pairs
 LIMIT    moves 100 due operations, looks at 100 of each lane
@@ -32,7 +32,8 @@ for _, id in ipairs(due) do
 end
 local more = #due == LIMIT
 
-local out = {'', '', '', int(now)}
+local t = redis.call('TIME') -- as it is: clock() hides a short step back
+local out = {'', '', '', int(tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000))}
 
 -- room: how many may leave; why: what keeps others when it is used up; again: when
 -- it is worth asking then. A slot is kept for a promise of the last two seconds. One
