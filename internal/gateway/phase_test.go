@@ -138,7 +138,6 @@ func early413(p *peer) {
 		}
 	}
 	p.say("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-	time.Sleep(20 * time.Millisecond)
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {

@@ -223,6 +223,49 @@ func TestTheFirstByteIsCheckedWhenItIsWritten(t *testing.T) {
 	}
 }
 
+// A gateway that refuses a large request early closes while we still write. Its
+// answer came first, and must not be lost to the write error.
+func TestAnEarlyAnswerIsNotLostToTheWriteError(t *testing.T) {
+	t.Parallel()
+	s := startFault(t, nil, func(p *peer) { early413(p); p.reset() })
+	client, rows := New(Options{}), map[string]int{}
+	const calls = 50
+	for range calls {
+		call := testCall(s.url())
+		call.Request.Body = bigBody(8 << 20)
+		rows[checkAnswer(t, client.Send(t.Context(), call)).Row]++
+	}
+	if rows["H413"] < calls {
+		t.Errorf("%v, want H413 in each of %d calls", rows, calls)
+	}
+}
+
+// halfRecord is a TLS session whose first record breaks off on its way out.
+type halfRecord struct{ net.Conn }
+
+func (h halfRecord) Write(p []byte) (int, error) {
+	_, _ = h.Conn.Write(p[:1])
+	return 0, syscall.EPIPE
+}
+
+func TestPartOfARecordCountsAsSent(t *testing.T) {
+	t.Parallel()
+	ours, theirs := net.Pipe()
+	read := make(chan struct{})
+	go func() { defer close(read); _, _ = io.Copy(io.Discard, theirs) }() // ended by closing ours, waited for below
+	tcp := &counted{Conn: ours}
+	c := &conn{Conn: halfRecord{tcp}, tcp: tcp, begun: make(chan struct{}), late: func() bool { return false },
+		timeLeft: func() time.Duration { return time.Second }, given: func() bool { return false }}
+	if n, err := c.Write([]byte("POST")); n != 4 || err != nil {
+		t.Errorf("the transport is told %d, %v, want it to look for an answer", n, err)
+	}
+	if _, sent := c.snapshot(); sent != 1 {
+		t.Errorf("%d bytes were sent, want 1", sent)
+	}
+	_ = c.end(true)
+	<-read
+}
+
 // What was not delivered when an attempt ends must not be delivered later: the
 // connection is reset, and the other side sees that.
 func TestAnAttemptWithoutItsWholeAnswerIsReset(t *testing.T) {

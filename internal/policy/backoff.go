@@ -3,8 +3,8 @@ package policy
 import "time"
 
 // Backoff is full jitter: uniform in [0, min(Cap, Base x 2^(n-1))] plus [MinDelay].
-// Full jitter spreads a cohort that failed together best of the usual forms (our
-// own re-run of the well-known comparison: facts on the gate, 2026-11).
+// Of the usual forms full jitter costs a cohort that failed together the fewest
+// calls (M. Brooker, "Exponential Backoff And Jitter", 2015).
 type Backoff struct {
 	Base time.Duration // the first retry waits up to this; 0 or less: just MinDelay
 	Cap  time.Duration // no retry waits longer, MinDelay aside; above [MaxWait]: MaxWait
