@@ -176,3 +176,13 @@ func replyCode(err error) string {
 	code, _, _ := strings.Cut(reply.Error(), " ")
 	return code
 }
+
+// Value returns the value of a fact by its name; "" when it was not read.
+func (r Report) Value(name string) string {
+	for _, f := range r.Facts {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,97 @@
+package rehearsal
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"redrive/internal/jobs"
+)
+
+// way is how an intent comes to the ledger.
+type way int
+
+const (
+	neverAttempted way = iota // handed over before anything was sent
+	timedOut                  // the request path's own call had no answer
+	refused                   // the request path's own call was turned away
+)
+
+// Intent is one business intent: what the judge holds both accounts against.
+type Intent struct {
+	ID          jobs.ID
+	Route       string // of the gateway: charges or voids
+	Reference   string // under which the gateway's ledger knows it
+	Correlation string // on every request of it, whoever sends it
+	Keyed       bool   // every request of it must carry the same idempotency key
+
+	way      way
+	deadline time.Duration // 0: the kind's
+	body     []byte
+}
+
+// The kinds of a rehearsal, one of each idempotency class that can be played
+// against the sandbox.
+const (
+	kindCharge jobs.Kind = "charge" // keyed
+	kindVoid   jobs.Kind = "void"   // natural
+	kindPayout jobs.Kind = "payout" // none; a charge stands in for it, without a key
+)
+
+// tightDeadline is that of the few operations which cannot wait for a gateway to
+// come back: so that there is something to be late for.
+const tightDeadline = 3 * time.Second
+
+// drawIntents makes n intents: half never attempted, three in ten timed out, two
+// in ten refused; eight in ten are charges, the rest voids and payouts in equal
+// parts. The same source draws the same ones.
+func drawIntents(n int, r *rand.Rand) []Intent {
+	intents := make([]Intent, n)
+	for i := range intents {
+		w := neverAttempted
+		switch i % 10 {
+		case 1, 4, 7:
+			w = timedOut
+		case 2, 8:
+			w = refused
+		}
+		intents[i] = drawIntent(i, w, r)
+	}
+	return intents
+}
+
+func drawIntent(i int, w way, r *rand.Rand) Intent {
+	kind, route, name := kindCharge, "charges", "order"
+	switch r.IntN(10) {
+	case 0:
+		kind, route, name = kindVoid, "voids", "void"
+	case 1:
+		kind, name = kindPayout, "payout"
+	}
+	in := Intent{Route: route, Reference: fmt.Sprintf("%s-%05d", name, i+1), Correlation: fmt.Sprintf("demo-%05d", i+1),
+		Keyed: kind != kindPayout, way: w}
+	in.ID = jobs.ID{Kind: kind, Key: jobs.Key(in.Reference)}
+	if w == neverAttempted && r.IntN(10) == 0 {
+		in.deadline = tightDeadline
+	}
+	in.body = fmt.Appendf(nil, `{"reference":%q,"amount":%d,"currency":"GBP"}`, in.Reference, 100+r.IntN(90_000))
+	if kind == kindVoid {
+		in.body = fmt.Appendf(nil, `{"reference":%q}`, in.Reference)
+	}
+	return in
+}
+
+// submission is the intent as it is handed over.
+func (in *Intent) submission(attempted *jobs.Attempted) *jobs.Submission {
+	s := &jobs.Submission{Kind: in.ID.Kind, Key: in.ID.Key, Body: in.body, CorrelationID: in.Correlation, Attempted: attempted}
+	if in.deadline > 0 {
+		s.Deadline = in.deadline.String()
+	}
+	if attempted != nil && in.Keyed {
+		s.IdempotencyKey = in.idempotencyKey()
+	}
+	return s
+}
+
+// idempotencyKey is what the request path sends, and Redrive's default.
+func (in *Intent) idempotencyKey() string { return string(in.ID.Kind) + ":" + string(in.ID.Key) }

@@ -1,0 +1,52 @@
+package rehearsal
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"redrive/internal/jobs"
+)
+
+func dice(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
+
+func TestIntentsAreDrawnFromTheSeedAlone(t *testing.T) {
+	t.Parallel()
+	a, b, c := drawIntents(200, dice(7)), drawIntents(200, dice(7)), drawIntents(200, dice(8))
+	if !reflect.DeepEqual(a, b) {
+		t.Error("the same seed draws other intents")
+	}
+	if reflect.DeepEqual(a, c) {
+		t.Error("another seed draws the same intents")
+	}
+}
+
+func TestIntentsAreOfEveryWayAndClass(t *testing.T) {
+	t.Parallel()
+	ways, kinds, tight := map[way]int{}, map[jobs.Kind]int{}, 0
+	references := map[string]bool{}
+	for _, in := range drawIntents(300, dice(1)) {
+		ways[in.way]++
+		kinds[in.ID.Kind]++
+		if in.deadline > 0 {
+			tight++
+		}
+		if references[in.Reference] {
+			t.Fatalf("reference %s twice: the gateway's ledger could not tell them apart", in.Reference)
+		}
+		references[in.Reference] = true
+		if !json.Valid(in.body) {
+			t.Fatalf("body %s is not JSON", in.body)
+		}
+		if in.Keyed == (in.ID.Kind == kindPayout) {
+			t.Fatalf("%s: keyed %v", in.ID, in.Keyed)
+		}
+	}
+	if ways[neverAttempted] != 150 || ways[timedOut] != 90 || ways[refused] != 60 {
+		t.Errorf("ways %v, want half never attempted, three in ten timed out, two in ten refused", ways)
+	}
+	if kinds[kindCharge] < 200 || kinds[kindVoid] < 10 || kinds[kindPayout] < 10 || tight < 5 {
+		t.Errorf("kinds %v, %d with a tight deadline", kinds, tight)
+	}
+}

@@ -1,0 +1,267 @@
+package rehearsal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"redrive/internal/jobs"
+	"redrive/internal/sandbox"
+)
+
+// Evidence is everything that the judge looks at.
+type Evidence struct {
+	Intents []Intent // what was handed over and accepted
+	Settled []Intent // what was answered on the request path, and so never handed over
+
+	// The gateway's account.
+	Ledger    []sandbox.Entry
+	Arrivals  []Arrival // in order
+	Inquiries int
+
+	// The system's word, as often as it lists an operation.
+	Operations []jobs.Operation
+
+	Limits Limits
+	Took   time.Duration
+}
+
+// Limits are what the system was told to keep to.
+type Limits struct {
+	// Of the budget (P4).
+	Cap            int64   // calls beyond the first that may be saved up
+	Ratio          float64 // of them per first attempt
+	FloorPerSecond float64
+	// Of the slots (P5).
+	Slots   int           // calls at once, of all workers
+	Timeout time.Duration // of one call
+}
+
+// What the clocks of two processes' worth of goroutines may differ by before a
+// call counts as held too long, and what a call's end may be seen later than the
+// slot was freed.
+const (
+	holdGrace = time.Second
+	endGrace  = 20 * time.Millisecond
+	fillEarly = time.Second // P4 lets first attempts of the second before fill too
+)
+
+// Judge says what came of a rehearsal. Pure.
+func Judge(e Evidence) Report {
+	j := judgement{Evidence: e, entries: map[refKey]sandbox.Entry{}, words: map[jobs.ID][]jobs.Operation{}, calls: map[string][]Arrival{}}
+	for _, entry := range e.Ledger {
+		j.entries[refKey{entry.Route, entry.Reference}] = entry
+	}
+	for _, o := range e.Operations {
+		j.words[o.ID()] = append(j.words[o.ID()], o)
+	}
+	for _, a := range e.Arrivals {
+		j.calls[a.Correlation] = append(j.calls[a.Correlation], a)
+	}
+	j.report = Report{Operations: len(e.Intents), Dead: map[jobs.Reason]int{}, Inquiries: e.Inquiries, Seconds: seconds(e.Took),
+		Settled: len(e.Settled), Promises: map[string]bool{}}
+	for i := range e.Intents {
+		j.intent(&e.Intents[i])
+	}
+	j.strangers()
+	j.storm()
+	j.slots()
+	for _, p := range Promises {
+		j.report.Promises[p] = !slices.ContainsFunc(j.report.Broken, func(b Breach) bool { return b.Promise == p })
+	}
+	return j.report
+}
+
+// seconds rounds to what a person reads.
+func seconds(d time.Duration) float64 { return d.Round(100 * time.Millisecond).Seconds() }
+
+type refKey struct{ route, reference string }
+
+type judgement struct {
+	Evidence
+	entries map[refKey]sandbox.Entry
+	words   map[jobs.ID][]jobs.Operation
+	calls   map[string][]Arrival // by correlation, in order
+	report  Report
+}
+
+func (j *judgement) broken(promise, format string, args ...any) {
+	j.report.Broken = append(j.report.Broken, Breach{Promise: promise, What: fmt.Sprintf(format, args...)})
+}
+
+// intent holds the two accounts of one intent against each other.
+func (j *judgement) intent(in *Intent) {
+	entry := j.entries[refKey{in.Route, in.Reference}]
+	calls := j.calls[in.Correlation]
+	if len(calls) > 0 {
+		j.report.FirstAttempts++
+		j.report.Retries += len(calls) - 1
+	}
+	switch {
+	case entry.SideEffects == 1:
+		j.report.ChargedOnce++
+	case entry.SideEffects > 1:
+		j.report.ChargedTwice++
+		j.broken("P1", "%s took effect %d times", in.ID, entry.SideEffects)
+	}
+	if in.Keyed {
+		j.sameKey(in, calls)
+	}
+
+	words := j.words[in.ID]
+	if len(words) != 1 {
+		j.report.Lost++
+		j.broken("P2", "%s is listed %d times, not once", in.ID, len(words))
+		return
+	}
+	j.state(in, &words[0], entry.SideEffects)
+	j.deadline(in, &words[0], calls)
+}
+
+// sameKey: under a key that changes, the gateway cannot tell a resend from
+// a second operation, whether it happened to act on both or not.
+func (j *judgement) sameKey(in *Intent, calls []Arrival) {
+	for _, c := range calls {
+		if c.Key == "" || c.Key != calls[0].Key {
+			j.broken("P1", "%s was sent under the keys %q and %q", in.ID, calls[0].Key, c.Key)
+			return
+		}
+	}
+}
+
+// state: every operation ends, and its end is true.
+func (j *judgement) state(in *Intent, o *jobs.Operation, effects int) {
+	switch {
+	case !o.State.Ended():
+		j.lost("%s never ended: it is %s", in.ID, o.State)
+	case o.State == jobs.Succeeded && effects == 0:
+		j.lost("%s counts as succeeded, and the gateway knows of no effect", in.ID)
+	case o.Applied == jobs.AppliedNo && effects > 0:
+		j.lost("%s counts as not applied, and the gateway acted on it", in.ID)
+	}
+	switch o.State {
+	case jobs.Succeeded:
+		j.report.Succeeded++
+	case jobs.Dead:
+		j.report.Dead[reasonOf(o)]++
+	}
+}
+
+func (j *judgement) lost(format string, args ...any) {
+	j.report.Lost++
+	j.broken("P2", format, args...)
+}
+
+func reasonOf(o *jobs.Operation) jobs.Reason {
+	if o.Reason == nil {
+		return ""
+	}
+	return *o.Reason
+}
+
+// deadline looks at the workers' requests: the request path's own calls came before
+// there was an operation.
+func (j *judgement) deadline(in *Intent, o *jobs.Operation, calls []Arrival) {
+	if o.DeadlineAt == nil {
+		return
+	}
+	for _, c := range calls {
+		if c.Attempt != "" && c.At.After(o.DeadlineAt.Time) {
+			j.report.Late++
+			j.broken("P3", "%s: attempt %s arrived %s after the deadline", in.ID, c.Attempt, c.At.Sub(o.DeadlineAt.Time).Round(time.Millisecond))
+		}
+	}
+}
+
+// strangers: money that moved for something nobody asked for.
+func (j *judgement) strangers() {
+	known := make(map[refKey]bool, len(j.Intents))
+	for _, in := range slices.Concat(j.Intents, j.Settled) {
+		known[refKey{in.Route, in.Reference}] = true
+	}
+	for _, e := range j.Ledger {
+		if !known[refKey{e.Route, e.Reference}] && e.SideEffects > 0 {
+			j.broken("P1", "the gateway acted on %s/%s, which nobody asked for", e.Route, e.Reference)
+		}
+	}
+}
+
+// storm looks at every window between two requests: the extra calls in [a,b] must
+// not exceed cap + ratio x first attempts in [a-1s,b] + floor x (b-a). With the
+// running sums E (extra), F (first) and time t that is, for all a <= b,
+//
+//	E(b) - ratio F(b) - floor b  -  (E(before a) - ratio F(before a-1s) - floor a)  <=  cap
+//
+// so one pass with the least second half so far looks at all of them.
+func (j *judgement) storm() {
+	if len(j.Arrivals) == 0 {
+		return
+	}
+	arrivals := slices.Clone(j.Arrivals)
+	slices.SortStableFunc(arrivals, func(a, b Arrival) int { return a.At.Compare(b.At) })
+	start := arrivals[0].At
+	seen := map[string]bool{}
+	var extra, first float64
+	var firstsAt []time.Time // in order
+	early := 0               // how many of them lie before a-1s
+	least, worst, worstAt := 0.0, 0.0, start
+	for i, a := range arrivals {
+		t := a.At.Sub(start).Seconds()
+		for early < len(firstsAt) && firstsAt[early].Before(a.At.Add(-fillEarly)) {
+			early++
+		}
+		before := extra - j.Limits.Ratio*float64(early) - j.Limits.FloorPerSecond*t
+		if i == 0 || before < least {
+			least = before
+		}
+		if seen[a.Correlation] {
+			extra++
+		} else {
+			seen[a.Correlation] = true
+			first++
+			firstsAt = append(firstsAt, a.At)
+		}
+		if over := extra - j.Limits.Ratio*first - j.Limits.FloorPerSecond*t - least; over > worst {
+			worst, worstAt = over, a.At
+		}
+	}
+	const rounding = 1e-6
+	if worst > float64(j.Limits.Cap)+rounding {
+		j.broken("P4", "%.0f calls beyond the first were made on top of what ratio and floor give, %d may be (until second %.1f)",
+			worst, j.Limits.Cap, worstAt.Sub(start).Seconds())
+	}
+}
+
+// slots: a worker's call ends within its timeout, and no more of them are open at
+// once than there are slots.
+func (j *judgement) slots() {
+	type change struct {
+		at time.Time
+		by int
+	}
+	var changes []change
+	for _, a := range j.Arrivals {
+		if a.Attempt == "" {
+			continue
+		}
+		if held := a.Ended.Sub(a.At); a.Ended.IsZero() || held > j.Limits.Timeout+holdGrace {
+			j.broken("P5", "a call of %s was open for %s, %s are allowed", a.Correlation, held.Round(time.Millisecond), j.Limits.Timeout)
+		}
+		// The gateway may see a client leave later than its slot was free.
+		end := a.At.Add(j.Limits.Timeout - endGrace)
+		if a.Ended.Before(end) {
+			end = a.Ended
+		}
+		changes = append(changes, change{a.At, 1}, change{end, -1})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) })
+	open, most := 0, 0
+	for _, c := range changes {
+		open += c.by
+		most = max(most, open)
+	}
+	if most > j.Limits.Slots {
+		j.broken("P5", "%d calls were open at once, there are %d slots", most, j.Limits.Slots)
+	}
+}

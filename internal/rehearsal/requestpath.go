@@ -1,0 +1,220 @@
+package rehearsal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+	"redrive/internal/policy"
+)
+
+// patience is how long the request path waits for the gateway: a customer stands
+// at the till.
+const patience = 400 * time.Millisecond
+
+// requestPath is the shop: it calls the gateway itself, with an HTTP client of its
+// own, and hands over what it could not finish.
+type requestPath struct {
+	ledger  *ledger.Ledger
+	terms   ledger.SubmitTerms
+	specs   map[jobs.Kind]jobs.KindSpec
+	baseURL string
+	client  *http.Client
+
+	mu   sync.Mutex // guards rand, handed, settled
+	rand *rand.Rand
+	// What was handed over and accepted, and what was answered and thus never
+	// handed over.
+	handed, settled []Intent
+}
+
+func newRequestPath(l *ledger.Ledger, terms ledger.SubmitTerms, specs []jobs.KindSpec, baseURL string, r *rand.Rand) *requestPath {
+	p := &requestPath{ledger: l, terms: terms, specs: map[jobs.Kind]jobs.KindSpec{}, baseURL: baseURL, rand: r,
+		// A connection a call: net/http resends on its own when a kept one dies, and
+		// then the request path would not know what it sent.
+		client: &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}}
+	for _, s := range specs {
+		p.specs[s.Kind] = s
+	}
+	return p
+}
+
+// attempt calls the gateway for each intent, at most at once of them at a time, and
+// hands over each as soon as its call has failed.
+func (p *requestPath) attempt(ctx context.Context, intents []Intent, atOnce int) error {
+	next := make(chan *Intent)
+	failed := make(chan error, atOnce) // each shopper sends its first error at most
+	var shoppers sync.WaitGroup        // they end when next is closed
+	for range min(atOnce, len(intents)) {
+		shoppers.Go(func() {
+			for in := range next {
+				if err := p.attemptOne(ctx, in); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	var err error
+	for i := range intents {
+		select {
+		case next <- &intents[i]:
+			continue
+		case err = <-failed:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		break
+	}
+	close(next)
+	shoppers.Wait()
+	select {
+	case late := <-failed:
+		err = errors.Join(err, late)
+	default:
+	}
+	return err
+}
+
+func (p *requestPath) attemptOne(ctx context.Context, in *Intent) error {
+	at := time.Now()
+	c := p.call(ctx, in)
+	if c.Outcome == jobs.OutcomeSucceeded || c.Verdict == jobs.VerdictPermanentFailure {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.settled = append(p.settled, *in)
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return p.submit(ctx, []handover{{in, &jobs.Attempted{ID: in.Correlation, Outcome: c.Outcome, Class: c.Class, FirstSentAt: at.UTC().Format(time.RFC3339Nano)}}})
+}
+
+// call makes the request path's one call and says what it met, by the same table
+// as Redrive's own attempts.
+func (p *requestPath) call(ctx context.Context, in *Intent) policy.Classification {
+	spec := p.specs[in.ID.Kind]
+	req, err := http.NewRequestWithContext(ctx, spec.Method, p.baseURL+spec.Path, bytes.NewReader(in.body))
+	if err != nil {
+		return policy.Classify(policy.Sample{Phase: policy.PhaseInvalidRequest}, spec.Idempotency)
+	}
+	req.Header.Set("Content-Type", spec.ContentType)
+	req.Header.Set("X-Correlation-Id", in.Correlation)
+	if spec.KeyHeader != "" {
+		req.Header.Set(spec.KeyHeader, in.idempotencyKey())
+	}
+	return policy.Classify(sampleOf(p.client.Do(req)), spec.Idempotency)
+}
+
+func sampleOf(resp *http.Response, err error) policy.Sample {
+	// What the request path cannot rule out, it must assume: bytes went out.
+	sent := policy.Sample{WireBytes: 1, ReceivedAt: time.Now()}
+	if err != nil {
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
+			return policy.Sample{Phase: policy.PhaseConnect}
+		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+			sent.Phase = policy.PhaseAnswerTimeout
+		default:
+			sent.Phase = policy.PhaseNoAnswer
+		}
+		return sent
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	sent.Phase, sent.Status, sent.Header, sent.Body, sent.BodyCut = policy.PhaseAnswered, resp.StatusCode, resp.Header, body, err != nil
+	return sent
+}
+
+// trickle hands over intents that were never attempted, in even portions over span.
+func (p *requestPath) trickle(ctx context.Context, intents []Intent, span time.Duration) error {
+	const portions = 20
+	size := max((len(intents)+portions-1)/portions, 1)
+	for len(intents) > 0 {
+		portion := intents[:min(size, len(intents))]
+		intents = intents[len(portion):]
+		batch := make([]handover, len(portion))
+		for i := range portion {
+			batch[i] = handover{intent: &portion[i]}
+		}
+		if err := p.submit(ctx, batch); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(span / portions):
+		}
+	}
+	return nil
+}
+
+// handover is an intent with what the request path saw of it; nil: nothing.
+type handover struct {
+	intent    *Intent
+	attempted *jobs.Attempted
+}
+
+// submit hands over. A refusal is an error: the rehearsal asks for nothing that
+// could be refused.
+func (p *requestPath) submit(ctx context.Context, batch []handover) error {
+	entries := make([]ledger.Entry, len(batch))
+	for i, h := range batch {
+		spec := p.specs[h.intent.ID.Kind]
+		e, err := ledger.Prepare(h.intent.submission(h.attempted), spec)
+		if err != nil {
+			return fmt.Errorf("hand over %s: %w", h.intent.ID, err)
+		}
+		if h.attempted != nil {
+			// It failed just now: its retry waits as one of ours would.
+			e.Delay = p.backoff(spec)
+		}
+		entries[i] = e
+	}
+	for from := 0; from < len(entries); from += ledger.MaxBatch {
+		to := min(from+ledger.MaxBatch, len(entries))
+		receipts, err := p.ledger.Submit(ctx, p.terms, entries[from:to])
+		if err != nil {
+			return fmt.Errorf("hand over: %s", ledger.Explain(err))
+		}
+		for i, r := range receipts {
+			if r.Answer != jobs.Accepted {
+				why := ""
+				if r.Error != nil {
+					why = ": " + *r.Error
+				}
+				return fmt.Errorf("hand over %s: %s%s", r.Operation, r.Answer, why)
+			}
+			p.mu.Lock()
+			p.handed = append(p.handed, *batch[from+i].intent)
+			p.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+func (p *requestPath) backoff(spec jobs.KindSpec) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := policy.Backoff{Base: time.Duration(spec.BackoffBaseMS) * time.Millisecond, Cap: time.Duration(spec.BackoffCapMS) * time.Millisecond}
+	return b.Delay(1, p.rand.Float64)
+}
+
+// accounts returns what was handed over so far, and what was answered.
+func (p *requestPath) accounts() (handed, settled []Intent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.handed), slices.Clone(p.settled)
+}

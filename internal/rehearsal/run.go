@@ -1,0 +1,385 @@
+package rehearsal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"redrive/internal/budget"
+	"redrive/internal/config"
+	"redrive/internal/gateway"
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+	"redrive/internal/policy"
+	"redrive/internal/sandbox"
+	"redrive/internal/worker"
+)
+
+// MaxOperations bounds one rehearsal: everything is played in this process.
+const MaxOperations = 10_000
+
+// Options say what is played.
+type Options struct {
+	Operations int          // 1 to [MaxOperations]
+	Fault      sandbox.Mode // how the gateway misbehaves
+	Seed       uint64       // of everything that is drawn
+	Workers    int          // at least 1: workers of this process, each with its own slots
+	Store      StoreChoice
+
+	// ShowFunc is told how it goes, some times a second, from one goroutine. nil:
+	// nobody watches.
+	ShowFunc func(Progress)
+	Log      *slog.Logger // what the parts have to say; nil: silent
+
+	// senderFunc wraps the client that workers send with: tests break promises by it.
+	senderFunc func(worker.Sender) worker.Sender
+}
+
+// Progress is how far a rehearsal is.
+type Progress struct {
+	Elapsed   time.Duration
+	Store     string
+	Total     int // operations that there will be
+	Handed    int // of them handed over so far
+	States    map[jobs.State]int64
+	Fault     sandbox.Mode // in force now
+	FaultLeft time.Duration
+	Requests  int     // that reached the gateway
+	Effects   int     // that the gateway counts
+	Tokens    float64 // retry tokens left, as last written
+}
+
+// Ended is how many operations came to an end.
+func (p Progress) Ended() int {
+	n := int64(0)
+	for state, count := range p.States {
+		if state.Ended() {
+			n += count
+		}
+	}
+	return int(n)
+}
+
+// The course of a rehearsal. Everything is short, so that it ends within a minute:
+// no operation outlives its deadline, and nothing is waited for after that.
+const (
+	dependency   jobs.Dependency = "payrail"
+	trickleSpan                  = 2 * time.Second
+	faultSpan                    = 5 * time.Second // the fault as asked for, from the first hand-over under it
+	kindDeadline                 = 40 * time.Second
+	endsWithin                   = 55 * time.Second
+	settleSpan                   = sandbox.StormPatience + 2*time.Second // the gateway's last side effects
+
+	slots   = 16
+	timeout = 600 * time.Millisecond
+)
+
+// Run plays a rehearsal and judges it. It blocks until everything has ended, which
+// takes less than about a minute; when ctx ends first it stops everything in order
+// and returns ctx's error. An error means that it could not be played, not that
+// a promise was broken.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if o.Operations < 1 || o.Operations > MaxOperations {
+		return nil, fmt.Errorf("operations %d: want 1 to %d", o.Operations, MaxOperations)
+	}
+	if o.Workers < 1 {
+		return nil, fmt.Errorf("workers %d: want at least 1", o.Workers)
+	}
+	mode, err := sandbox.ParseMode(string(o.Fault))
+	if err != nil {
+		return nil, err
+	}
+	o.Fault = mode
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &stage{o: o, began: time.Now(), draw: rand.New(rand.NewPCG(o.Seed, 1))}
+	err = s.build(ctx)
+	var report *Report
+	if err == nil {
+		report, err = s.play(ctx)
+	}
+	return report, errors.Join(err, s.tearDown())
+}
+
+// stage is everything that a rehearsal is played with.
+type stage struct {
+	o     Options
+	began time.Time
+	draw  *rand.Rand // of the intents
+
+	store   *store
+	gateway *sandbox.Sandbox
+	door    *door
+	baseURL string
+	config  *config.Config
+	ledger  *ledger.Ledger
+	workers []*worker.Worker
+	path    *requestPath
+
+	// What tearDown undoes, last first.
+	undo []func() error
+}
+
+func (s *stage) later(undo func() error) { s.undo = append(s.undo, undo) }
+
+func (s *stage) tearDown() error {
+	var errs []error
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		errs = append(errs, s.undo[i]())
+	}
+	s.undo = nil
+	return errors.Join(errs...)
+}
+
+func (s *stage) build(ctx context.Context) error {
+	var err error
+	if s.store, err = openStore(ctx, s.o.Store); err != nil {
+		return err
+	}
+	s.later(s.store.close)
+	if err := s.openGateway(); err != nil {
+		return err
+	}
+	s.config = s.configure()
+	rdb, err := ledger.Connect(s.store.url, ledger.ConnectOptions{PoolSize: 4 * slots})
+	if err != nil {
+		return err
+	}
+	s.later(rdb.Close)
+	s.ledger = ledger.New(rdb, s.config.Redis.Namespace)
+	for i := range s.o.Workers {
+		if err := s.startWorker(ctx, uint64(i)); err != nil {
+			return err
+		}
+	}
+	d := s.config.Dependencies[dependency]
+	s.path = newRequestPath(s.ledger, s.submitTerms(d), s.config.KindSpecs(), s.baseURL, rand.New(rand.NewPCG(s.o.Seed, 2)))
+	return nil
+}
+
+// openGateway puts the sandbox behind the door on a free port of the loopback.
+func (s *stage) openGateway() error {
+	s.gateway = sandbox.New(sandbox.Options{Seed: s.o.Seed, Logger: s.o.Log})
+	s.door = &door{gateway: s.gateway.Handler()}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("start the sandbox gateway: %w", err)
+	}
+	s.baseURL = "http://" + l.Addr().String()
+	server := &http.Server{Handler: s.door, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug)}
+	served := make(chan error, 1) // Serve's goroutine sends once, when the server is closed
+	go func() { served <- server.Serve(l) }()
+	s.later(func() error {
+		err := server.Close()
+		s.gateway.Stop()
+		if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, fmt.Errorf("sandbox gateway: %w", served))
+		}
+		return err
+	})
+	return nil
+}
+
+// configure makes the configuration that a file would.
+func (s *stage) configure() *config.Config {
+	c := config.Default()
+	c.Redis.URL = config.LiteralSecret(s.store.url)
+	c.Redis.Durability = config.DurabilityVolatile
+	c.ShutdownGrace = timeout + time.Second
+	d := config.NewDependency(dependency, s.baseURL)
+	d.Timeout, d.MinResponse, d.Slots, d.MaxInFlight = timeout, 50*time.Millisecond, slots, 0
+	// A tenth of the operations a second: a backlog of all of them drains in ten.
+	perSecond := max(int64(s.o.Operations)/10, 20)
+	d.Budget = config.Budget{RatioMilli: 100, Cap: perSecond, FloorMilliPerSecond: perSecond * 1000}
+	c.Dependencies[dependency] = d
+
+	kind := func(name jobs.Kind, path string, class jobs.Idempotency, attempts int) *config.Kind {
+		k := config.NewKind(name, d, path)
+		k.Idempotency, k.MaxAttempts, k.Deadline = class, attempts, kindDeadline
+		k.Backoff = config.Backoff{Base: 200 * time.Millisecond, Cap: 2 * time.Second}
+		c.Kinds[name] = k
+		return k
+	}
+	kind(kindCharge, "/v1/charges", jobs.IdempotencyKeyed, 50)
+	kind(kindVoid, "/v1/voids", jobs.IdempotencyNatural, 50)
+	kind(kindPayout, "/v1/charges", jobs.IdempotencyNone, 5).IdempotencyKey.Header = ""
+	return c
+}
+
+func (s *stage) startWorker(ctx context.Context, n uint64) error {
+	queue, err := ledger.Connect(s.store.url, ledger.ConnectOptions{PoolSize: 4 * slots})
+	if err != nil {
+		return err
+	}
+	s.later(queue.Close)
+	var sender worker.Sender = gateway.New(gateway.Options{})
+	if s.o.senderFunc != nil {
+		sender = s.o.senderFunc(sender)
+	}
+	w, err := worker.New(worker.Options{Ledger: s.ledger, Queue: queue, Config: s.config, Sender: sender, Log: s.o.Log,
+		Rand: rand.New(rand.NewPCG(s.o.Seed, 3+n)), Version: "demo"})
+	if err != nil {
+		return err
+	}
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	s.later(func() error { w.Stop(); return nil })
+	s.workers = append(s.workers, w)
+	return nil
+}
+
+func (s *stage) submitTerms(d *config.Dependency) ledger.SubmitTerms {
+	keep := s.config.Retention
+	return ledger.SubmitTerms{
+		Terms: ledger.Terms{Dependency: d.Name, MinResponse: d.MinResponse,
+			Budget:    budget.Params{RatioMilli: d.Budget.RatioMilli, Cap: d.Budget.Cap, FloorMilliPerSecond: d.Budget.FloorMilliPerSecond},
+			Retention: jobs.Retention{SucceededMS: keep.Succeeded.Milliseconds(), CancelledMS: keep.Cancelled.Milliseconds(), KeysMS: keep.Keys.Milliseconds()}},
+		MaxBacklog: d.MaxBacklog, ClaimLease: policy.ClaimLease(d.Timeout),
+	}
+}
+
+// play hands everything over, waits until it has ended and judges.
+func (s *stage) play(ctx context.Context) (*Report, error) {
+	handing, stopHanding := context.WithCancel(ctx)
+	handed := make(chan error, 1) // the goroutine below sends once
+	var shop sync.WaitGroup
+	shop.Go(func() { handed <- s.handOver(handing) })
+	err := s.watch(ctx, handed)
+	stopHanding() // nothing to stop unless watch gave up
+	shop.Wait()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range s.workers {
+		w.Stop()
+	}
+	return s.judge()
+}
+
+// handOver is the request path's day: an outage of its own first, then the fault
+// that was asked for while the rest is handed over.
+func (s *stage) handOver(ctx context.Context) error {
+	intents := drawIntents(s.o.Operations, s.draw)
+	by := map[way][]Intent{}
+	for _, in := range intents {
+		by[in.way] = append(by[in.way], in)
+	}
+	shoppers := min(max(s.o.Operations/10, 8), 500)
+	for _, incident := range []struct {
+		way   way
+		fault sandbox.Fault
+	}{{timedOut, silence(s.o.Fault)}, {refused, sandbox.Fault{Mode: sandbox.RateLimit, PerSecond: 0.001}}} {
+		if err := s.gateway.SetFault(incident.fault); err != nil {
+			return err
+		}
+		if err := s.path.attempt(ctx, by[incident.way], shoppers); err != nil {
+			return err
+		}
+	}
+	rest := by[neverAttempted]
+	// What was answered on the request path after all makes room for others.
+	_, settled := s.path.accounts()
+	for i := range settled {
+		rest = append(rest, drawIntent(s.o.Operations+i, neverAttempted, s.draw))
+	}
+	if err := s.gateway.SetFault(sandbox.Fault{Mode: s.o.Fault, For: faultSpan}); err != nil {
+		return err
+	}
+	return s.path.trickle(ctx, rest, trickleSpan)
+}
+
+// silence is the outage in which the request path's calls get no usable answer: of
+// the sort that was asked for where that sort can be silent, else a slow gateway.
+func silence(asked sandbox.Mode) sandbox.Fault {
+	always := 1.0
+	switch asked {
+	case sandbox.Down, sandbox.LostReplies, sandbox.Garbage:
+		return sandbox.Fault{Mode: asked, Share: &always}
+	case sandbox.Flaky:
+		return sandbox.Fault{Mode: sandbox.LostReplies, Share: &always}
+	}
+	return sandbox.Fault{Mode: sandbox.Slow}
+}
+
+const watchEvery = 200 * time.Millisecond
+
+// watch shows how it goes until every operation has ended, or the time is over:
+// what has not ended then is for the judge.
+func (s *stage) watch(ctx context.Context, handed <-chan error) error {
+	over := time.NewTimer(endsWithin)
+	defer over.Stop()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	allHanded := false
+	for {
+		select {
+		case err := <-handed:
+			if err != nil {
+				return err
+			}
+			allHanded = true
+			continue
+		case <-over.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		p, err := s.progress(ctx)
+		if err != nil {
+			return err
+		}
+		if s.o.ShowFunc != nil {
+			s.o.ShowFunc(p)
+		}
+		if allHanded && p.Ended() >= p.Handed {
+			return nil
+		}
+	}
+}
+
+func (s *stage) progress(ctx context.Context) (Progress, error) {
+	snapshot, err := s.ledger.Snapshot(ctx, dependency)
+	if err != nil {
+		return Progress{}, err
+	}
+	handed, _ := s.path.accounts()
+	fault := s.gateway.Fault()
+	p := Progress{Elapsed: time.Since(s.began), Store: s.store.name, Total: s.o.Operations, Handed: len(handed), States: map[jobs.State]int64{},
+		Fault: fault.Mode, FaultLeft: fault.For, Requests: s.door.count(), Effects: s.gateway.Stats().SideEffects,
+		Tokens: max(float64(snapshot.TokensMilli)/1000, 0)}
+	for _, c := range snapshot.Counts {
+		p.States[c.State] += c.N
+	}
+	return p, nil
+}
+
+// judge waits until the gateway has nothing under way any more, then asks for both
+// accounts.
+func (s *stage) judge() (*Report, error) {
+	took := time.Since(s.began)
+	ctx, cancel := context.WithTimeout(context.Background(), settleSpan+10*time.Second)
+	defer cancel()
+	if err := s.door.settled(ctx); err != nil {
+		return nil, err
+	}
+	page, err := s.ledger.List(ctx, ledger.Filter{Dependencies: []jobs.Dependency{dependency}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	handed, settled := s.path.accounts()
+	d := s.config.Dependencies[dependency]
+	r := Judge(Evidence{Intents: handed, Settled: settled, Ledger: s.gateway.Ledger(), Arrivals: s.door.all(), Inquiries: s.gateway.Stats().Inquiries,
+		Operations: page.Items, Took: took, Limits: Limits{Cap: d.Budget.Cap, Ratio: float64(d.Budget.RatioMilli) / 1000,
+			FloorPerSecond: float64(d.Budget.FloorMilliPerSecond) / 1000, Slots: d.Slots * s.o.Workers, Timeout: d.Timeout}})
+	r.Store, r.Fault, r.Seed = s.store.name, string(s.o.Fault), s.o.Seed
+	return &r, nil
+}

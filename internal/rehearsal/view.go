@@ -1,0 +1,93 @@
+package rehearsal
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"redrive/internal/jobs"
+	"redrive/internal/sandbox"
+)
+
+// Lines returns a [Options.ShowFunc] that writes one line a second: for logs and
+// pipes.
+func Lines(w io.Writer) func(Progress) {
+	var last time.Duration
+	said := false
+	return func(p Progress) {
+		if !said {
+			said = true
+			fmt.Fprintf(w, "store: %s\n", p.Store)
+		} else if p.Elapsed-last < time.Second && p.Ended() < p.Total {
+			return
+		}
+		last = p.Elapsed
+		fmt.Fprintf(w, "%5.1fs  gateway %-20s", p.Elapsed.Seconds(), faultText(p))
+		for _, state := range shown {
+			fmt.Fprintf(w, "  %s %d", state, p.States[state])
+		}
+		fmt.Fprintf(w, "  requests %d  charged %d\n", p.Requests, p.Effects)
+	}
+}
+
+// shown are the states that a rehearsal can see: nobody cancels, and nobody can be
+// asked.
+var shown = []jobs.State{jobs.Waiting, jobs.Released, jobs.Attempting, jobs.Succeeded, jobs.Dead}
+
+// Table returns a [Options.ShowFunc] that draws a table and redraws it in place:
+// for terminals. Colour: whether it may use any.
+func Table(w io.Writer, colour bool) func(Progress) {
+	height := 0
+	return func(p Progress) {
+		text := drawTable(p, colour)
+		if height > 0 {
+			fmt.Fprintf(w, "\x1b[%dA\x1b[J", height) // up to its first line, clear what is below
+		}
+		height = strings.Count(text, "\n")
+		_, _ = io.WriteString(w, text) // a picture: if it cannot be drawn, the report still can
+	}
+}
+
+const barWidth = 40
+
+func drawTable(p Progress, colour bool) string {
+	paint := func(code, text string) string {
+		if !colour {
+			return text
+		}
+		return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}
+	gateway := paint("32", faultText(p))
+	if p.Fault != sandbox.None {
+		gateway = paint("31", faultText(p))
+	}
+	t := table.NewWriter()
+	t.SetStyle(table.StyleRounded)
+	header, counts := table.Row{"operations"}, table.Row{fmt.Sprintf("%d of %d", p.Handed, p.Total)}
+	for _, state := range shown {
+		header, counts = append(header, string(state)), append(counts, p.States[state])
+	}
+	t.AppendHeader(header)
+	t.AppendRow(counts)
+	done := 0
+	if p.Total > 0 {
+		done = min(p.Ended()*barWidth/p.Total, barWidth)
+	}
+	bar := paint("36", strings.Repeat("█", done)) + strings.Repeat("░", barWidth-done)
+	return fmt.Sprintf("%s\n%s %3d %%  %.1f s\ngateway: %s · %d requests, %d charged · %.0f retry tokens\nstore: %s\n",
+		t.Render(), bar, p.Ended()*100/max(p.Total, 1), p.Elapsed.Seconds(), gateway, p.Requests, p.Effects, p.Tokens, p.Store)
+}
+
+func faultText(p Progress) string {
+	if p.Fault == sandbox.None {
+		return "healthy"
+	}
+	text := strings.ReplaceAll(string(p.Fault), "_", " ")
+	if p.FaultLeft > 0 {
+		text += fmt.Sprintf(" for %.0f s", p.FaultLeft.Seconds())
+	}
+	return text
+}
