@@ -62,8 +62,8 @@ local function reported(op, att, target)
   end
 end
 
-local function own_target(op, e, att)
-  if not att.keyed and op.f.idem ~= 'natural' then return 'nokey' end
+-- resend_target is where a send from here would go, sent_target where the reported one went.
+local function resend_target(op, e)
   return settle.digest(op.f.idem, e.base or '', op.f.cred or 'default', e.keyheader or '', op.f.ikey or string.gsub(op.id, '/', ':', 1))
 end
 
@@ -74,13 +74,18 @@ local function own(op, att)
   return n ~= nil and string.match(op.f['a' .. n] or '', '^%d+') == start
 end
 
+local function sent_target(op, e)
+  if not e.att.keyed and op.f.idem ~= 'natural' then return 'nokey' end
+  return resend_target(op, e)
+end
+
 -- merge adds a send that a duplicate submission reports. Never dropped.
 local function merge(op, e, target)
   local att = e.att
   reported(op, att, target)
   redis.call('HDEL', P .. 'answers:' .. op.id, 'error') -- it is the last attempt's, never an earlier one's
   local state, unknown = op.f.state, att.outcome == 'unknown'
-  local unsafe = unknown and not settle.safe(op, op.f.idem, target, now)
+  local unsafe = unknown and not settle.safe(op, op.f.idem, resend_target(op, e), now)
   if state == 'waiting' or state == 'released' then
     if unsafe then
       settle.leave(op, 'waiting', nil, now)
@@ -112,7 +117,7 @@ for i = 1, arg('n') do
     local merged = false
     if att and not own(op, att) and not identity.seen(op.f.reports, identity.report(att)) then
       if same then
-        merge(op, e, own_target(op, e, att))
+        merge(op, e, sent_target(op, e))
         merged = true
       elseif att.outcome == 'unknown' then
         -- Sent under the same name with another request: no resend is safe.
@@ -159,11 +164,9 @@ for i = 1, arg('n') do
       if e.ikey then record.set(op, 'ikey', e.ikey) end
       if e.corr then record.set(op, 'corr', e.corr) end
       redis.call('SET', P .. 'request:' .. e.id, A['q' .. int(i)])
-      local target
       if att then
         -- What may be older than its own expired record is never resent, not even a natural one.
-        target = old and 'old' or own_target(op, e, att)
-        reported(op, att, target)
+        reported(op, att, old and 'old' or sent_target(op, e))
         local since = now - first_of(att)
         if att.outcome ~= 'not_sent' and not att.counted and since <= arg('counted_within') then
           gate.first(g)
@@ -171,7 +174,7 @@ for i = 1, arg('n') do
         end
       end
       local at = math.max(now, not_before) + num(e.delay)
-      if unknown and (old or not settle.safe(op, e.idem, target, at)) then
+      if unknown and not settle.safe(op, e.idem, resend_target(op, e), at) then
         settle.leave(op, 'waiting', nil, now)
       else
         record.move(op, 'waiting', now, at)

@@ -1,0 +1,411 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"redrive/internal/budget"
+	"redrive/internal/jobs"
+	"redrive/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	dep    = jobs.Dependency("payrail")
+	minute = time.Minute
+	hour   = time.Hour
+)
+
+// suite collects tests that must hold on miniredis and on a real redis-server.
+type suite struct {
+	t         *testing.T
+	newClient func(testing.TB) redis.UniversalClient
+}
+
+// each runs the tests of a suite on both stores, every test in a store of its own.
+func each(t *testing.T, tests func(*suite)) {
+	t.Helper()
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, newClient func(testing.TB) redis.UniversalClient) {
+		tests(&suite{t: t, newClient: newClient})
+	})
+}
+
+func (s *suite) test(behaviour string, f func(b *bundle)) {
+	s.t.Run(behaviour, func(t *testing.T) {
+		t.Parallel()
+		f(setup(t, s.newClient(t)))
+	})
+}
+
+// bundle is one ledger with one dependency and one kind, and a short way to say
+// each step. Every step is followed by a check of P2 (see invariant_test.go).
+type bundle struct {
+	*testing.T
+	*Ledger
+	terms       Terms
+	target      Target
+	spec        jobs.KindSpec
+	maxAttempts int
+	maxBacklog  int64
+	kinds       []jobs.Kind
+	runs        int
+	unchecked   bool // for tests with thousands of operations
+}
+
+func setup(t *testing.T, rdb redis.UniversalClient) *bundle {
+	b := &bundle{T: t, Ledger: New(rdb, "test"), maxAttempts: 5, maxBacklog: 1000, kinds: []jobs.Kind{"charge"}}
+	b.terms = Terms{Dependency: dep, Budget: budget.Params{RatioMilli: 100, Cap: 100, FloorMilliPerSecond: 1000},
+		MinResponse: 150 * time.Millisecond,
+		Retention:   jobs.Retention{SucceededMS: (168 * hour).Milliseconds(), CancelledMS: (168 * hour).Milliseconds(), KeysMS: (2160 * hour).Milliseconds()}}
+	b.class(jobs.IdempotencyKeyed)
+	b.fillBucket()
+	return b
+}
+
+// class sets what the kind is, at submission and as configured.
+func (b *bundle) class(c jobs.Idempotency) {
+	b.target = Target{BaseURL: "https://pay.example", Idempotency: c, KeyHeader: "Idempotency-Key", KeyWindow: 24 * hour, ClaimLease: 7 * time.Second}
+	b.spec = jobs.KindSpec{Kind: "charge", Dependency: dep, Method: "POST", Path: "/v1/charges", ContentType: "application/json",
+		BaseURL: "https://pay.example", Idempotency: c, KeyHeader: "Idempotency-Key", KeyWindowMS: (24 * hour).Milliseconds(),
+		KeyMaxLength: 255, DeadlineMS: (2 * hour).Milliseconds(), MaxAttempts: 5, TimeoutMS: 3000, MinResponseMS: 150, MaxBacklog: 1000}
+}
+
+// fillBucket lets retries go freely where a test is not about the budget.
+func (b *bundle) fillBucket() { b.tokens(b.terms.Budget.Cap * 1000) }
+
+func (b *bundle) tokens(milli int64) {
+	b.Helper()
+	b.must(b.rdb.HSet(b.Context(), b.key(dep, "gate"), "tokens", milli, "filled_at", b.now().UnixMilli()).Err())
+}
+
+func (b *bundle) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bundle) now() time.Time {
+	b.Helper()
+	now, err := b.Now(b.Context())
+	b.must(err)
+	return now
+}
+
+func id(key string) jobs.ID { return jobs.ID{Kind: "charge", Key: jobs.Key(key)} }
+
+type change func(*jobs.Submission)
+
+func body(text string) change  { return func(s *jobs.Submission) { s.Body = []byte(text) } }
+func deadline(d string) change { return func(s *jobs.Submission) { s.Deadline = d } }
+func kind(k jobs.Kind) change  { return func(s *jobs.Submission) { s.Kind = k } }
+func notBefore(t time.Time) change {
+	return func(s *jobs.Submission) { s.NotBefore = t.Format(time.RFC3339Nano) }
+}
+
+// sent reports a send of the request path, ago before now, under the operation's key.
+func (b *bundle) sent(id string, outcome jobs.Outcome, ago time.Duration) change {
+	return func(s *jobs.Submission) {
+		s.IdempotencyKey = "given-" + string(s.Key)
+		s.Attempted = &jobs.Attempted{ID: id, Outcome: outcome, Class: jobs.ClassTimeout, FirstSentAt: b.now().Add(-ago).UTC().Format(time.RFC3339Nano)}
+	}
+}
+
+// keyGiven names the key that [bundle.sent] names, so that both are one request.
+func keyGiven(s *jobs.Submission) { s.IdempotencyKey = "given-" + string(s.Key) }
+
+func (b *bundle) entry(key string, changes ...change) Entry {
+	b.Helper()
+	s := jobs.Submission{Kind: "charge", Key: jobs.Key(key), Body: []byte(`{"amount":4200,"currency":"GBP"}`)}
+	for _, c := range changes {
+		c(&s)
+	}
+	spec := b.spec
+	spec.Kind = s.Kind
+	e, err := Prepare(&s, spec)
+	b.must(err)
+	return e
+}
+
+func (b *bundle) submitTerms() SubmitTerms {
+	return SubmitTerms{Terms: b.terms, MaxBacklog: b.maxBacklog, ClaimLease: b.target.ClaimLease}
+}
+
+// submit hands one operation in and returns the receipt.
+func (b *bundle) submit(key string, changes ...change) jobs.Receipt {
+	b.Helper()
+	receipts, err := b.Submit(b.Context(), b.submitTerms(), []Entry{b.entry(key, changes...)})
+	b.must(err)
+	b.check()
+	return receipts[0]
+}
+
+// add is submit for what must be accepted.
+func (b *bundle) add(key string, changes ...change) {
+	b.Helper()
+	if r := b.submit(key, changes...); r.Answer != jobs.Accepted {
+		b.Fatalf("submit %s: %s (%v), want accepted", key, r.Answer, text(r.Error))
+	}
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// releaseUpTo asks the gate for want deliveries.
+func (b *bundle) releaseUpTo(want int) Release {
+	b.Helper()
+	r, err := b.Release(b.Context(), b.terms, b.kinds, want)
+	b.must(err)
+	b.check()
+	return r
+}
+
+// release lets one operation go, which must be key.
+func (b *bundle) release(key string) Delivery {
+	b.Helper()
+	r := b.releaseUpTo(1 + b.promised())
+	if len(r.Deliveries) != 1 || r.Deliveries[0].ID != id(key) {
+		b.Fatalf("release gave %v (hold %q, ended %v), want %s", r.Deliveries, r.Hold, r.Ended, key)
+	}
+	return r.Deliveries[0]
+}
+
+func (b *bundle) promised() int {
+	return len(b.index("released:first")) + len(b.index("released:retry"))
+}
+
+func (b *bundle) beginAs(d Delivery, run string) Begin {
+	b.Helper()
+	answer, err := b.Begin(b.Context(), b.terms, b.target, b.maxAttempts, d, run)
+	b.must(err)
+	b.check()
+	return answer
+}
+
+// begin begins under a new run id and must be granted.
+func (b *bundle) begin(d Delivery) *Grant {
+	b.Helper()
+	b.runs++
+	answer := b.beginAs(d, fmt.Sprintf("%032x", b.runs))
+	if answer.Status != BeginGranted {
+		b.Fatalf("begin of %s: %s (hold %q, ended %v), want granted", d.ID, answer.Status, answer.Hold, answer.Ended)
+	}
+	return answer.Grant
+}
+
+// start releases and begins an operation.
+func (b *bundle) start(key string) *Grant { b.Helper(); return b.begin(b.release(key)) }
+
+func (b *bundle) finish(g *Grant, res Result) Finish {
+	b.Helper()
+	f, err := b.Finish(b.Context(), b.terms, b.target, g, res)
+	b.must(err)
+	b.check()
+	return f
+}
+
+// attempt brings one operation through a whole attempt.
+func (b *bundle) attempt(key string, res Result) Finish {
+	b.Helper()
+	return b.finish(b.start(key), res)
+}
+
+func succeeded() Result {
+	return Result{Outcome: jobs.OutcomeSucceeded, Class: jobs.Class2xx, Status: 201, Verdict: jobs.VerdictSucceeded, Step: StepSucceed, Counted: true, Body: []byte("paid")}
+}
+
+func refused(delay time.Duration) Result {
+	return Result{Outcome: jobs.OutcomeRefused, Class: jobs.Class503, Status: 503, Verdict: jobs.VerdictRetryAfter, Step: StepRetry, Delay: delay, Counted: true, Error: "503 overloaded"}
+}
+
+func unknown(delay time.Duration) Result {
+	return Result{Outcome: jobs.OutcomeUnknown, Class: jobs.ClassTimeout, Verdict: jobs.VerdictRetrySameKey, Step: StepRetry, Delay: delay, Counted: true, Error: "no answer in 3s"}
+}
+
+func ends(reason jobs.Reason) Result {
+	return Result{Outcome: jobs.OutcomeRefused, Class: jobs.Class4xx, Status: 400, Verdict: jobs.VerdictPermanentFailure, Step: StepEnd, Reason: reason, Counted: true, Error: "400 declined"}
+}
+
+// lost is what policy makes of a worker that went away.
+func lost(delay time.Duration) Result {
+	r := unknown(delay)
+	r.Class, r.Error = jobs.ClassWorkerLost, "worker lost"
+	return r
+}
+
+// lose lets the claim's lease of a granted attempt run out and recovers it.
+func (b *bundle) lose(g *Grant, res Result) Finish {
+	b.Helper()
+	b.pass(b.target.ClaimLease + time.Second)
+	return b.recover(g, res)
+}
+
+func (b *bundle) recover(g *Grant, res Result) Finish {
+	b.Helper()
+	for _, l := range b.lostAttempts() {
+		if l.ID == g.ID {
+			f, err := b.FinishLost(b.Context(), b.terms, b.target, l, res, false)
+			b.must(err)
+			b.check()
+			return f
+		}
+	}
+	b.Fatalf("recover does not list %s", g.ID)
+	return Finish{}
+}
+
+func (b *bundle) lostAttempts() []Lost {
+	b.Helper()
+	list, err := b.LostAttempts(b.Context(), dep, 0)
+	b.must(err)
+	b.check()
+	return list
+}
+
+func (b *bundle) abandon(d Delivery, run string, wait time.Duration) {
+	b.Helper()
+	_, err := b.Abandon(b.Context(), b.terms, d, run, wait, false)
+	b.must(err)
+	b.check()
+}
+
+func (b *bundle) sweep() []Ended {
+	b.Helper()
+	done, _, err := b.Sweep(b.Context(), b.terms, b.kinds)
+	b.must(err)
+	b.check()
+	return done
+}
+
+func (b *bundle) retire() Retired {
+	b.Helper()
+	r, err := b.Retire(b.Context(), dep, b.terms.Retention)
+	b.must(err)
+	b.check()
+	return r
+}
+
+var ann = Actor{By: "ann@desk", Note: "called the bank"}
+
+func (b *bundle) cancel(key string) Done {
+	b.Helper()
+	d, err := b.Cancel(b.Context(), dep, id(key), b.terms.Retention, ann)
+	b.must(err)
+	b.check()
+	return d
+}
+
+func (b *bundle) discard(key string) Done {
+	b.Helper()
+	d, err := b.Discard(b.Context(), dep, id(key), b.terms.Retention, ann)
+	b.must(err)
+	b.check()
+	return d
+}
+
+func (b *bundle) resolve(key string, verdict Resolution) Done {
+	b.Helper()
+	d, err := b.Resolve(b.Context(), dep, id(key), verdict, "ch_77", b.terms.Retention, ann)
+	b.must(err)
+	b.check()
+	return d
+}
+
+func (b *bundle) requeue(key string, q Requeue) Requeued {
+	b.Helper()
+	if q.MaxAttempts == 0 {
+		q.MaxAttempts = b.maxAttempts
+	}
+	if q.RequestID == "" {
+		b.runs++
+		q.RequestID = fmt.Sprintf("request-%d", b.runs)
+	}
+	r, err := b.Requeue(b.Context(), b.terms, b.target, id(key), q, ann)
+	b.must(err)
+	b.check()
+	return r
+}
+
+func (b *bundle) get(key string) *Detail {
+	b.Helper()
+	d, err := b.Get(b.Context(), dep, id(key), &b.spec)
+	b.must(err)
+	return d
+}
+
+// want checks the state of an operation and, after a slash, its reason.
+func (b *bundle) want(key, state string) {
+	b.Helper()
+	d := b.get(key)
+	got := string(d.State)
+	if d.Reason != nil {
+		got += "/" + string(*d.Reason)
+	}
+	if got != state {
+		b.Fatalf("%s is %s, want %s", key, got, state)
+	}
+}
+
+func (b *bundle) wantApplied(key string, want jobs.Applied) {
+	b.Helper()
+	if got := b.get(key).Applied; got != want {
+		b.Fatalf("%s: applied %s, want %s", key, got, want)
+	}
+}
+
+func (b *bundle) wantFlags(key string, want ...jobs.Flag) {
+	b.Helper()
+	if got := b.get(key).Flags; !slices.Equal(got, want) {
+		b.Fatalf("%s: flags %v, want %v", key, got, want)
+	}
+}
+
+func (b *bundle) wantHow(f Finish, want How) {
+	b.Helper()
+	if f.How != want {
+		b.Fatalf("finish was taken as %s (state %s), want %s", f.How, f.State, want)
+	}
+}
+
+// outcomes lists what the timeline says of each attempt, such as "1:unknown 2:open".
+func (b *bundle) outcomes(key string) string {
+	b.Helper()
+	var out []string
+	for _, e := range b.get(key).Timeline {
+		if e.Event == "attempt" {
+			outcome := string(e.Outcome)
+			if outcome == "" {
+				outcome = "open"
+			}
+			out = append(out, fmt.Sprintf("%d:%s", e.N, outcome))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func (b *bundle) wantOutcomes(key, want string) {
+	b.Helper()
+	if got := b.outcomes(key); got != want {
+		b.Fatalf("%s: attempts %q, want %q", key, got, want)
+	}
+}
+
+// near checks a span that may have shrunk by what the test itself took.
+func (b *bundle) near(what string, got, want time.Duration) {
+	b.Helper()
+	if got > want || got < want-5*time.Second {
+		b.Fatalf("%s is %v, want %v or a little less", what, got, want)
+	}
+}

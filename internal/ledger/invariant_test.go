@@ -1,0 +1,234 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redrive/internal/jobs"
+)
+
+// indexOf is P2 as a function: the indexes in exactly one of which an operation of
+// the state stands.
+func indexOf(state jobs.State) []string {
+	switch state {
+	case jobs.Waiting:
+		return []string{"waiting", "due:first", "due:retry"}
+	case jobs.Released:
+		return []string{"released:first", "released:retry"}
+	case jobs.Attempting:
+		return []string{"claims"}
+	case jobs.Unresolved:
+		return []string{"unresolved"}
+	case jobs.Dead:
+		return []string{"dead"}
+	case jobs.Succeeded, jobs.Cancelled:
+		return []string{"done"}
+	}
+	return nil
+}
+
+var everyIndex = []string{"waiting", "due:first", "due:retry", "released:first", "released:retry", "claims", "unresolved", "dead", "done"}
+
+func (b *bundle) index(name string) map[string]float64 {
+	b.Helper()
+	entries, err := b.rdb.ZRangeWithScores(b.Context(), b.key(dep, name), 0, -1).Result()
+	b.must(err)
+	m := make(map[string]float64, len(entries))
+	for _, e := range entries {
+		m[e.Member.(string)] = e.Score
+	}
+	return m
+}
+
+// records reads every operation of the dependency as it is stored.
+func (b *bundle) records() map[string]map[string]string {
+	b.Helper()
+	prefix := b.key(dep, "op:")
+	keys, err := b.rdb.Keys(b.Context(), prefix+"*").Result()
+	b.must(err)
+	out := make(map[string]map[string]string, len(keys))
+	for _, k := range keys {
+		f, err := b.rdb.HGetAll(b.Context(), k).Result()
+		b.must(err)
+		out[strings.TrimPrefix(k, prefix)] = f
+	}
+	return out
+}
+
+// check proves P2 over the whole dependency.
+func (b *bundle) check() {
+	b.Helper()
+	if b.unchecked {
+		return
+	}
+	if broken := b.broken(); len(broken) > 0 {
+		b.Fatalf("P2 broken:\n%s", strings.Join(broken, "\n"))
+	}
+}
+
+// broken lists every way in which the store breaks P2: each operation in exactly
+// one state and in exactly that state's index, no index entry without a record, the
+// counts equal to a recount, and the fields of a state present in that state alone.
+func (b *bundle) broken() []string {
+	b.Helper()
+	records := b.records()
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	where := map[string][]string{}
+	scores := map[string]float64{}
+	for _, name := range everyIndex {
+		for op, score := range b.index(name) {
+			where[op] = append(where[op], name)
+			scores[op] = score
+			if records[op] == nil {
+				say("%s: in index %s without a record", op, name)
+			}
+		}
+	}
+	recount := map[string]string{}
+	for op, f := range records {
+		state := jobs.State(f["state"])
+		in := where[op]
+		if len(in) != 1 || !slices.Contains(indexOf(state), in[0]) {
+			say("%s: %s, but in indexes %v", op, state, in)
+			continue
+		}
+		out = append(out, brokenRecord(op, f, in[0], scores[op])...)
+		count := strings.SplitN(op, "/", 2)[0] + " " + f["state"]
+		if state == jobs.Dead {
+			count += " " + f["reason"]
+		}
+		n, _ := strconv.Atoi(recount[count])
+		recount[count] = strconv.Itoa(n + 1)
+		if f["tombstone"] == "" && b.rdb.Exists(b.Context(), b.key(dep, "request:"+op)).Val() != 1 {
+			say("%s: %s without its request", op, state)
+		}
+	}
+	for op := range b.index("safe") {
+		if s := jobs.State(records[op]["state"]); s != jobs.Waiting && s != jobs.Released || records[op]["unk"] == "" {
+			say("%s: %q in index safe, marks %q", op, s, records[op]["unk"])
+		}
+	}
+	counts := b.rdb.HGetAll(b.Context(), b.key(dep, "counts")).Val()
+	for _, name := range append(keysOf(counts), keysOf(recount)...) {
+		if counts[name] != recount[name] {
+			say("counts say %q of %q, a recount %q", counts[name], name, recount[name])
+		}
+	}
+	return out
+}
+
+func brokenRecord(op string, f map[string]string, index string, score float64) []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, op+": "+fmt.Sprintf(format, args...)) }
+	state := jobs.State(f["state"])
+	only := func(field string, states ...jobs.State) {
+		if (f[field] != "") != slices.Contains(states, state) {
+			say("%s, and field %s is %q", state, field, f[field])
+		}
+	}
+	only("next", jobs.Waiting)
+	only("run", jobs.Attempting)
+	only("lease", jobs.Attempting)
+	only("attempt", jobs.Attempting)
+	only("ended", jobs.Dead, jobs.Succeeded, jobs.Cancelled)
+	only("reason", jobs.Dead)
+	number := func(field string) float64 { n, _ := strconv.ParseFloat(f[field], 64); return n }
+	want := score
+	switch index {
+	case "waiting":
+		want = min(number("next"), number("deadline"))
+	case "due:first", "due:retry":
+		want = number("deadline")
+		if (index == "due:first") != (number("sends") == 0) {
+			say("%v sends, and in %s", number("sends"), index)
+		}
+	case "claims":
+		want = number("lease")
+	case "dead":
+		want = number("since")
+	case "done":
+		if f["unk"] != "" {
+			want = math.Inf(1)
+		}
+	}
+	if score != want {
+		say("%s with score %.0f in %s, want %.0f", state, score, index, want)
+	}
+	if state == jobs.Succeeded && f["unk"] != "" {
+		say("succeeded with the unknown mark %q", f["unk"])
+	}
+	for _, n := range strings.FieldsFunc(f["unk"], func(r rune) bool { return r == ',' }) {
+		if line := f["a"+n]; !strings.Contains(line, ",u,") && f["known_ok"] == "" {
+			say("marked for attempt %s, whose line is %q", n, line)
+		}
+	}
+	if (f["unk"] == "") != (f["target"] == "") {
+		say("marks %q, target %q", f["unk"], f["target"])
+	}
+	return out
+}
+
+func keysOf(m map[string]string) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
+
+var instants = []string{"created", "not_before", "deadline", "next", "first", "safe", "lease", "since", "ended", "orphan"}
+
+// pass lets d go by. A real server's clock cannot be moved, so every stored instant
+// moves into the past instead; to a script that is the same.
+func (b *bundle) pass(d time.Duration) {
+	b.Helper()
+	ctx, ms := b.Context(), d.Milliseconds()
+	back := func(key, field, value string) {
+		if at, err := strconv.ParseInt(value, 10, 64); err == nil && at > 0 {
+			b.must(b.rdb.HSet(ctx, key, field, at-ms).Err())
+		}
+	}
+	for op, f := range b.records() {
+		key := b.key(dep, "op:"+op)
+		for _, field := range instants {
+			back(key, field, f[field])
+		}
+		for field, line := range f {
+			if _, err := strconv.Atoi(strings.TrimPrefix(field, "a")); err != nil || field[0] != 'a' {
+				continue
+			}
+			start, rest, _ := strings.Cut(line, ",")
+			at, err := strconv.ParseInt(start, 10, 64)
+			b.must(err)
+			b.must(b.rdb.HSet(ctx, key, field, strconv.FormatInt(at-ms, 10)+","+rest).Err())
+		}
+	}
+	for field, v := range b.rdb.HGetAll(ctx, b.key(dep, "gate")).Val() {
+		if slices.Contains([]string{"filled_at", "last_now", "hold_until", "hold_since"}, field) {
+			back(b.key(dep, "gate"), field, v)
+		}
+	}
+	for _, name := range append(everyIndex, "safe") {
+		for op := range b.index(name) {
+			b.must(b.rdb.ZIncrBy(ctx, b.key(dep, name), -float64(ms), op).Err())
+		}
+	}
+	b.check()
+}
+
+// field reads one stored field; tests use it only where no view shows it.
+func (b *bundle) field(key, name string) string {
+	b.Helper()
+	v, err := b.rdb.HGet(b.Context(), b.key(dep, "op:"+id(key).String()), name).Result()
+	if err != nil && err != redis.Nil {
+		b.Fatal(err)
+	}
+	return v
+}
