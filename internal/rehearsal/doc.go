@@ -11,7 +11,7 @@
 // The judge believes no counter of the system under test. It compares three
 // accounts:
 //
-//   - the intents: what was handed over;
+//   - the orders: what was handed over;
 //   - the gateway's: the sandbox's ledger of side effects, and the door in front
 //     of it, which writes down every request on arrival, also those that a fault
 //     resets before they are read;

@@ -12,8 +12,8 @@ import (
 
 // Evidence is everything that the judge looks at.
 type Evidence struct {
-	Intents []Intent // what was handed over and accepted
-	Settled []Intent // what was answered on the request path, and so never handed over
+	Orders  []Order // what was handed over and accepted
+	Settled []Order // what was answered on the request path, and so never handed over
 
 	// The gateway's account.
 	Ledger    []sandbox.Entry
@@ -59,10 +59,10 @@ func Judge(e Evidence) Report {
 	for _, a := range e.Arrivals {
 		j.calls[a.Correlation] = append(j.calls[a.Correlation], a)
 	}
-	j.report = Report{Operations: len(e.Intents), Dead: map[jobs.Reason]int{}, Inquiries: e.Inquiries, Seconds: seconds(e.Took),
+	j.report = Report{Operations: len(e.Orders), Dead: map[jobs.Reason]int{}, Inquiries: e.Inquiries, Seconds: seconds(e.Took),
 		Settled: len(e.Settled), Promises: map[string]bool{}}
-	for i := range e.Intents {
-		j.intent(&e.Intents[i])
+	for i := range e.Orders {
+		j.order(&e.Orders[i])
 	}
 	j.strangers()
 	j.storm()
@@ -90,8 +90,8 @@ func (j *judgement) broken(promise, format string, args ...any) {
 	j.report.Broken = append(j.report.Broken, Breach{Promise: promise, What: fmt.Sprintf(format, args...)})
 }
 
-// intent holds the two accounts of one intent against each other.
-func (j *judgement) intent(in *Intent) {
+// order holds the two accounts of one order against each other.
+func (j *judgement) order(in *Order) {
 	entry := j.entries[refKey{in.Route, in.Reference}]
 	calls := j.calls[in.Correlation]
 	if len(calls) > 0 {
@@ -121,7 +121,7 @@ func (j *judgement) intent(in *Intent) {
 
 // sameKey: under a key that changes, the gateway cannot tell a resend from
 // a second operation, whether it happened to act on both or not.
-func (j *judgement) sameKey(in *Intent, calls []Arrival) {
+func (j *judgement) sameKey(in *Order, calls []Arrival) {
 	for _, c := range calls {
 		if c.Key == "" || c.Key != calls[0].Key {
 			j.broken("P1", "%s was sent under the keys %q and %q", in.ID, calls[0].Key, c.Key)
@@ -131,7 +131,7 @@ func (j *judgement) sameKey(in *Intent, calls []Arrival) {
 }
 
 // state: every operation ends, and its end is true.
-func (j *judgement) state(in *Intent, o *jobs.Operation, effects int) {
+func (j *judgement) state(in *Order, o *jobs.Operation, effects int) {
 	switch {
 	case !o.State.Ended():
 		j.lost("%s never ended: it is %s", in.ID, o.State)
@@ -162,7 +162,7 @@ func reasonOf(o *jobs.Operation) jobs.Reason {
 
 // deadline looks at the workers' requests: the request path's own calls came before
 // there was an operation.
-func (j *judgement) deadline(in *Intent, o *jobs.Operation, calls []Arrival) {
+func (j *judgement) deadline(in *Order, o *jobs.Operation, calls []Arrival) {
 	if o.DeadlineAt == nil {
 		return
 	}
@@ -176,8 +176,8 @@ func (j *judgement) deadline(in *Intent, o *jobs.Operation, calls []Arrival) {
 
 // strangers: money that moved for something nobody asked for.
 func (j *judgement) strangers() {
-	known := make(map[refKey]bool, len(j.Intents))
-	for _, in := range slices.Concat(j.Intents, j.Settled) {
+	known := make(map[refKey]bool, len(j.Orders))
+	for _, in := range slices.Concat(j.Orders, j.Settled) {
 		known[refKey{in.Route, in.Reference}] = true
 	}
 	for _, e := range j.Ledger {

@@ -19,11 +19,11 @@ func after(d time.Duration) time.Time { return began.Add(d) }
 // was sent twice under its key and took effect once, and a payout that ended
 // unsafe after one send without effect.
 func clean() Evidence {
-	charge := Intent{ID: jobs.ID{Kind: kindCharge, Key: "order-1"}, Route: "charges", Reference: "order-1", Correlation: "demo-1", Keyed: true}
-	payout := Intent{ID: jobs.ID{Kind: kindPayout, Key: "payout-2"}, Route: "charges", Reference: "payout-2", Correlation: "demo-2"}
+	charge := Order{ID: jobs.ID{Kind: kindCharge, Key: "order-1"}, Route: "charges", Reference: "order-1", Correlation: "demo-1", Keyed: true}
+	payout := Order{ID: jobs.ID{Kind: kindPayout, Key: "payout-2"}, Route: "charges", Reference: "payout-2", Correlation: "demo-2"}
 	unsafe := jobs.ReasonUnsafe
 	return Evidence{
-		Intents: []Intent{charge, payout},
+		Orders: []Order{charge, payout},
 		Ledger: []sandbox.Entry{
 			{Route: "charges", Reference: "order-1", Requests: 2, SideEffects: 1, Keys: []string{"charge:order-1"}},
 			{Route: "charges", Reference: "payout-2", Requests: 1},
@@ -203,7 +203,7 @@ func TestReportShowsAtMostTenBreaches(t *testing.T) {
 	t.Parallel()
 	e := clean()
 	for i := range 20 {
-		e.Intents = append(e.Intents, Intent{ID: jobs.ID{Kind: kindCharge, Key: jobs.Key(fmt.Sprintf("lost-%d", i))}, Route: "charges", Reference: fmt.Sprint("lost-", i)})
+		e.Orders = append(e.Orders, Order{ID: jobs.ID{Kind: kindCharge, Key: jobs.Key(fmt.Sprintf("lost-%d", i))}, Route: "charges", Reference: fmt.Sprint("lost-", i)})
 	}
 	r := Judge(e)
 	if r.Lost != 20 {

@@ -36,7 +36,7 @@ type requestPath struct {
 	rand *rand.Rand
 	// What was handed over and accepted, and what was answered and thus never
 	// handed over.
-	handed, settled []Intent
+	handed, settled []Order
 }
 
 func newRequestPath(l *ledger.Ledger, terms ledger.SubmitTerms, specs []jobs.KindSpec, baseURL string, r *rand.Rand) *requestPath {
@@ -50,13 +50,13 @@ func newRequestPath(l *ledger.Ledger, terms ledger.SubmitTerms, specs []jobs.Kin
 	return p
 }
 
-// attempt calls the gateway for each intent, at most at once of them at a time, and
+// attempt calls the gateway for each order, at most at once of them at a time, and
 // hands over each as soon as its call has failed.
-func (p *requestPath) attempt(ctx context.Context, intents []Intent, atOnce int) error {
-	next := make(chan *Intent)
+func (p *requestPath) attempt(ctx context.Context, orders []Order, atOnce int) error {
+	next := make(chan *Order)
 	failed := make(chan error, atOnce) // each shopper sends its first error at most
 	var shoppers sync.WaitGroup        // they end when next is closed
-	for range min(atOnce, len(intents)) {
+	for range min(atOnce, len(orders)) {
 		shoppers.Go(func() {
 			for in := range next {
 				if err := p.attemptOne(ctx, in); err != nil {
@@ -67,9 +67,9 @@ func (p *requestPath) attempt(ctx context.Context, intents []Intent, atOnce int)
 		})
 	}
 	var err error
-	for i := range intents {
+	for i := range orders {
 		select {
-		case next <- &intents[i]:
+		case next <- &orders[i]:
 			continue
 		case err = <-failed:
 		case <-ctx.Done():
@@ -87,7 +87,7 @@ func (p *requestPath) attempt(ctx context.Context, intents []Intent, atOnce int)
 	return err
 }
 
-func (p *requestPath) attemptOne(ctx context.Context, in *Intent) error {
+func (p *requestPath) attemptOne(ctx context.Context, in *Order) error {
 	at := time.Now()
 	c := p.call(ctx, in)
 	if c.Outcome == jobs.OutcomeSucceeded || c.Verdict == jobs.VerdictPermanentFailure {
@@ -104,7 +104,7 @@ func (p *requestPath) attemptOne(ctx context.Context, in *Intent) error {
 
 // call makes the request path's one call and says what it met, by the same table
 // as Redrive's own attempts.
-func (p *requestPath) call(ctx context.Context, in *Intent) policy.Classification {
+func (p *requestPath) call(ctx context.Context, in *Order) policy.Classification {
 	spec := p.specs[in.ID.Kind]
 	req, err := http.NewRequestWithContext(ctx, spec.Method, p.baseURL+spec.Path, bytes.NewReader(in.body))
 	if err != nil {
@@ -138,16 +138,16 @@ func sampleOf(resp *http.Response, err error) policy.Sample {
 	return sent
 }
 
-// trickle hands over intents that were never attempted, in even portions over span.
-func (p *requestPath) trickle(ctx context.Context, intents []Intent, span time.Duration) error {
+// trickle hands over orders that were never attempted, in even portions over span.
+func (p *requestPath) trickle(ctx context.Context, orders []Order, span time.Duration) error {
 	const portions = 20
-	size := max((len(intents)+portions-1)/portions, 1)
-	for len(intents) > 0 {
-		portion := intents[:min(size, len(intents))]
-		intents = intents[len(portion):]
+	size := max((len(orders)+portions-1)/portions, 1)
+	for len(orders) > 0 {
+		portion := orders[:min(size, len(orders))]
+		orders = orders[len(portion):]
 		batch := make([]handover, len(portion))
 		for i := range portion {
-			batch[i] = handover{intent: &portion[i]}
+			batch[i] = handover{order: &portion[i]}
 		}
 		if err := p.submit(ctx, batch); err != nil {
 			return err
@@ -161,9 +161,9 @@ func (p *requestPath) trickle(ctx context.Context, intents []Intent, span time.D
 	return nil
 }
 
-// handover is an intent with what the request path saw of it; nil: nothing.
+// handover is an order with what the request path saw of it; nil: nothing.
 type handover struct {
-	intent    *Intent
+	order     *Order
 	attempted *jobs.Attempted
 }
 
@@ -172,10 +172,10 @@ type handover struct {
 func (p *requestPath) submit(ctx context.Context, batch []handover) error {
 	entries := make([]ledger.Entry, len(batch))
 	for i, h := range batch {
-		spec := p.specs[h.intent.ID.Kind]
-		e, err := ledger.Prepare(h.intent.submission(h.attempted), spec)
+		spec := p.specs[h.order.ID.Kind]
+		e, err := ledger.Prepare(h.order.submission(h.attempted), spec)
 		if err != nil {
-			return fmt.Errorf("hand over %s: %w", h.intent.ID, err)
+			return fmt.Errorf("hand over %s: %w", h.order.ID, err)
 		}
 		if h.attempted != nil {
 			// It failed just now: its retry waits as one of ours would.
@@ -198,7 +198,7 @@ func (p *requestPath) submit(ctx context.Context, batch []handover) error {
 				return fmt.Errorf("hand over %s: %s%s", r.Operation, r.Answer, why)
 			}
 			p.mu.Lock()
-			p.handed = append(p.handed, *batch[from+i].intent)
+			p.handed = append(p.handed, *batch[from+i].order)
 			p.mu.Unlock()
 		}
 	}
@@ -213,7 +213,7 @@ func (p *requestPath) backoff(spec jobs.KindSpec) time.Duration {
 }
 
 // accounts returns what was handed over so far, and what was answered.
-func (p *requestPath) accounts() (handed, settled []Intent) {
+func (p *requestPath) accounts() (handed, settled []Order) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.handed), slices.Clone(p.settled)

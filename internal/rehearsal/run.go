@@ -112,7 +112,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 type stage struct {
 	o     Options
 	began time.Time
-	draw  *rand.Rand // of the intents
+	draw  *rand.Rand // of the orders
 
 	store   *store
 	gateway *sandbox.Sandbox
@@ -267,9 +267,9 @@ func (s *stage) play(ctx context.Context) (*Report, error) {
 // handOver is the request path's day: an outage of its own first, then the fault
 // that was asked for while the rest is handed over.
 func (s *stage) handOver(ctx context.Context) error {
-	intents := drawIntents(s.o.Operations, s.draw)
-	by := map[way][]Intent{}
-	for _, in := range intents {
+	orders := drawOrders(s.o.Operations, s.draw)
+	by := map[way][]Order{}
+	for _, in := range orders {
 		by[in.way] = append(by[in.way], in)
 	}
 	shoppers := min(max(s.o.Operations/10, 8), 500)
@@ -288,7 +288,7 @@ func (s *stage) handOver(ctx context.Context) error {
 	// What was answered on the request path after all makes room for others.
 	_, settled := s.path.accounts()
 	for i := range settled {
-		rest = append(rest, drawIntent(s.o.Operations+i, neverAttempted, s.draw))
+		rest = append(rest, drawOrder(s.o.Operations+i, neverAttempted, s.draw))
 	}
 	if err := s.gateway.SetFault(sandbox.Fault{Mode: s.o.Fault, For: faultSpan}); err != nil {
 		return err
@@ -377,7 +377,7 @@ func (s *stage) judge() (*Report, error) {
 	}
 	handed, settled := s.path.accounts()
 	d := s.config.Dependencies[dependency]
-	r := Judge(Evidence{Intents: handed, Settled: settled, Ledger: s.gateway.Ledger(), Arrivals: s.door.all(), Inquiries: s.gateway.Stats().Inquiries,
+	r := Judge(Evidence{Orders: handed, Settled: settled, Ledger: s.gateway.Ledger(), Arrivals: s.door.all(), Inquiries: s.gateway.Stats().Inquiries,
 		Operations: page.Items, Took: took, Limits: Limits{Cap: d.Budget.Cap, Ratio: float64(d.Budget.RatioMilli) / 1000,
 			FloorPerSecond: float64(d.Budget.FloorMilliPerSecond) / 1000, Slots: d.Slots * s.o.Workers, Timeout: d.Timeout}})
 	r.Store, r.Fault, r.Seed = s.store.name, string(s.o.Fault), s.o.Seed

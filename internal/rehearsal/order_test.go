@@ -11,22 +11,22 @@ import (
 
 func dice(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
-func TestIntentsAreDrawnFromTheSeedAlone(t *testing.T) {
+func TestOrdersAreDrawnFromTheSeedAlone(t *testing.T) {
 	t.Parallel()
-	a, b, c := drawIntents(200, dice(7)), drawIntents(200, dice(7)), drawIntents(200, dice(8))
+	a, b, c := drawOrders(200, dice(7)), drawOrders(200, dice(7)), drawOrders(200, dice(8))
 	if !reflect.DeepEqual(a, b) {
-		t.Error("the same seed draws other intents")
+		t.Error("the same seed draws other orders")
 	}
 	if reflect.DeepEqual(a, c) {
-		t.Error("another seed draws the same intents")
+		t.Error("another seed draws the same orders")
 	}
 }
 
-func TestIntentsAreOfEveryWayAndClass(t *testing.T) {
+func TestOrdersAreOfEveryWayAndClass(t *testing.T) {
 	t.Parallel()
 	ways, kinds, tight := map[way]int{}, map[jobs.Kind]int{}, 0
 	references := map[string]bool{}
-	for _, in := range drawIntents(300, dice(1)) {
+	for _, in := range drawOrders(300, dice(1)) {
 		ways[in.way]++
 		kinds[in.ID.Kind]++
 		if in.deadline > 0 {

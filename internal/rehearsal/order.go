@@ -8,7 +8,7 @@ import (
 	"redrive/internal/jobs"
 )
 
-// way is how an intent comes to the ledger.
+// way is how an order comes to the ledger.
 type way int
 
 const (
@@ -17,8 +17,9 @@ const (
 	refused                   // the request path's own call was turned away
 )
 
-// Intent is one business intent: what the judge holds both accounts against.
-type Intent struct {
+// Order is what somebody asked the shop for: the judge holds both accounts against
+// it.
+type Order struct {
 	ID          jobs.ID
 	Route       string // of the gateway: charges or voids
 	Reference   string // under which the gateway's ledger knows it
@@ -42,12 +43,12 @@ const (
 // come back: so that there is something to be late for.
 const tightDeadline = 3 * time.Second
 
-// drawIntents makes n intents: half never attempted, three in ten timed out, two
+// drawOrders makes n orders: half never attempted, three in ten timed out, two
 // in ten refused; eight in ten are charges, the rest voids and payouts in equal
 // parts. The same source draws the same ones.
-func drawIntents(n int, r *rand.Rand) []Intent {
-	intents := make([]Intent, n)
-	for i := range intents {
+func drawOrders(n int, r *rand.Rand) []Order {
+	orders := make([]Order, n)
+	for i := range orders {
 		w := neverAttempted
 		switch i % 10 {
 		case 1, 4, 7:
@@ -55,12 +56,12 @@ func drawIntents(n int, r *rand.Rand) []Intent {
 		case 2, 8:
 			w = refused
 		}
-		intents[i] = drawIntent(i, w, r)
+		orders[i] = drawOrder(i, w, r)
 	}
-	return intents
+	return orders
 }
 
-func drawIntent(i int, w way, r *rand.Rand) Intent {
+func drawOrder(i int, w way, r *rand.Rand) Order {
 	kind, route, name := kindCharge, "charges", "order"
 	switch r.IntN(10) {
 	case 0:
@@ -68,7 +69,7 @@ func drawIntent(i int, w way, r *rand.Rand) Intent {
 	case 1:
 		kind, name = kindPayout, "payout"
 	}
-	in := Intent{Route: route, Reference: fmt.Sprintf("%s-%05d", name, i+1), Correlation: fmt.Sprintf("demo-%05d", i+1),
+	in := Order{Route: route, Reference: fmt.Sprintf("%s-%05d", name, i+1), Correlation: fmt.Sprintf("demo-%05d", i+1),
 		Keyed: kind != kindPayout, way: w}
 	in.ID = jobs.ID{Kind: kind, Key: jobs.Key(in.Reference)}
 	if w == neverAttempted && r.IntN(10) == 0 {
@@ -81,8 +82,8 @@ func drawIntent(i int, w way, r *rand.Rand) Intent {
 	return in
 }
 
-// submission is the intent as it is handed over.
-func (in *Intent) submission(attempted *jobs.Attempted) *jobs.Submission {
+// submission is the order as it is handed over.
+func (in *Order) submission(attempted *jobs.Attempted) *jobs.Submission {
 	s := &jobs.Submission{Kind: in.ID.Kind, Key: in.ID.Key, Body: in.body, CorrelationID: in.Correlation, Attempted: attempted}
 	if in.deadline > 0 {
 		s.Deadline = in.deadline.String()
@@ -94,4 +95,4 @@ func (in *Intent) submission(attempted *jobs.Attempted) *jobs.Submission {
 }
 
 // idempotencyKey is what the request path sends, and Redrive's default.
-func (in *Intent) idempotencyKey() string { return string(in.ID.Kind) + ":" + string(in.ID.Key) }
+func (in *Order) idempotencyKey() string { return string(in.ID.Kind) + ":" + string(in.ID.Key) }
