@@ -11,11 +11,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
 )
 
@@ -32,8 +30,6 @@ const (
 // Options are what a server shows. All fields but Log are required. The functions
 // are called for each request, from several goroutines, and must not block.
 type Options struct {
-	Listen string // host:port; port 0 picks a free one
-
 	AliveFunc func() error    // an error: only a restart can help
 	ReadyFunc func() []string // why the worker cannot do its work now, a line each; none: it can
 	Metrics   http.Handler
@@ -49,16 +45,8 @@ type Server struct {
 	done     chan struct{} // closed when serving has ended
 }
 
-// Listen binds the address and serves in the background until [Server.Close]. The
-// error says when the port is in use.
-func Listen(o Options) (*Server, error) {
-	l, err := net.Listen("tcp", o.Listen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: the port is in use: end what listens there, or choose another with listen, --listen or REDRIVE_LISTEN", o.Listen)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", o.Listen, cause(err))
-	}
+// Serve serves l in the background until [Server.Close], which closes it.
+func Serve(l net.Listener, o Options) *Server {
 	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Server{
 		http: &http.Server{
@@ -75,16 +63,7 @@ func Listen(o Options) (*Server, error) {
 		done:     make(chan struct{}),
 	}
 	go s.serve() // ended by Close, which waits for done
-	return s, nil
-}
-
-// cause drops net's own "listen tcp ADDR:", which would stand there twice.
-func cause(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return op.Err
-	}
-	return err
+	return s
 }
 
 func (s *Server) serve() {
@@ -93,9 +72,6 @@ func (s *Server) serve() {
 		s.log.LogAttrs(context.Background(), slog.LevelError, "health and metrics are no longer served", slog.Any("err", err))
 	}
 }
-
-// Addr returns the address that is listened on, with the port that was picked.
-func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // Close takes no new request, waits for those under way until ctx ends, then cuts
 // them. Idempotent.
