@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"redrive/internal/jobs"
@@ -82,6 +83,7 @@ type fence struct {
 	runID   string
 	attempt int
 	lost    bool // by recover: only if the lease has run out
+	stepped bool // and that may be the clock's doing: no loss is counted
 	blind   bool // this process does not know the kind
 	copy    string
 	request []byte
@@ -92,7 +94,7 @@ func (l *Ledger) finish(ctx context.Context, t Terms, target Target, at fence, r
 		Str("outcome", string(res.Outcome)).Str("codes", encodeCodes(res)).Str("class", string(res.Class)).Int("status", int64(res.Status)).
 		Int("duration", res.Duration.Milliseconds()).Int("delay", ceilMS(res.Delay)).Str("step", string(res.Step)).Str("reason", string(res.Reason)).
 		Flag("settles", res.Settles).Flag("acted", res.Acted).Flag("counted", res.Counted).
-		Flag("refused_credential", res.CredentialRefused).Flag("lost", at.lost).Flag("blind", at.blind)
+		Flag("refused_credential", res.CredentialRefused).Flag("lost", at.lost).Flag("stepped", at.stepped).Flag("blind", at.blind)
 	if res.Error != "" {
 		args.Str("error", res.Error)
 	}
@@ -161,7 +163,12 @@ type Lost struct {
 	DeadlineLeft  time.Duration
 	Losses        int
 	Age           time.Duration // since the attempt was written ahead
+	Over          time.Duration // since its lease ended
 	CorrelationID string
+
+	// Stepped is the caller's: the lease may have ended by a step of Redis' clock, so
+	// that this is not counted among the losses in a row.
+	Stepped bool
 }
 
 // LostAttempts lists at most 100 attempts whose lease ran out at least grace ago.
@@ -172,7 +179,8 @@ func (l *Ledger) LostAttempts(ctx context.Context, dep jobs.Dependency, grace ti
 	}
 	var out []Lost
 	for i := 0; i+1 < len(r); i += 2 {
-		m := pairs(r[i+1])
+		facts, correlation, _ := strings.Cut(r[i+1], " corr=")
+		m := pairs(facts)
 		id, err := jobs.ParseID(m["id"])
 		if err != nil {
 			return nil, err
@@ -180,7 +188,7 @@ func (l *Ledger) LostAttempts(ctx context.Context, dep jobs.Dependency, grace ti
 		n := func(name string) int64 { v, _ := strconv.ParseInt(m[name], 10, 64); return v }
 		out = append(out, Lost{ID: id, RunID: m["run"], Attempt: int(n("attempt")), Idempotency: jobs.Idempotency(m["class"]),
 			Used: int(n("used")), Extra: int(n("extra")), UnknownBefore: n("unknown") > 0, SafeFor: ms(max(n("safe"), 0)),
-			DeadlineLeft: ms(n("deadline_left")), Losses: int(n("losses")), Age: ms(n("age")), CorrelationID: m["corr"]})
+			DeadlineLeft: ms(n("deadline_left")), Losses: int(n("losses")), Age: ms(n("age")), Over: ms(n("over")), CorrelationID: correlation})
 	}
 	return out, nil
 }
@@ -190,7 +198,8 @@ func (l *Ledger) LostAttempts(ctx context.Context, dep jobs.Dependency, grace ti
 // instance's recovery, may have come first (then How is stale). blind: this
 // process does not know the kind, so it may only put the operation back.
 func (l *Ledger) FinishLost(ctx context.Context, t Terms, target Target, lost Lost, res Result, blind bool) (Finish, error) {
-	f, gone, err := l.finish(ctx, t, target, fence{id: lost.ID, runID: lost.RunID, attempt: lost.Attempt, lost: true, blind: blind}, res)
+	f, gone, err := l.finish(ctx, t, target, fence{id: lost.ID, runID: lost.RunID, attempt: lost.Attempt, lost: true,
+		stepped: lost.Stepped, blind: blind}, res)
 	if gone {
 		f.How = HowStale
 	}

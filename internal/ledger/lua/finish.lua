@@ -11,6 +11,7 @@ ARGV     id, run, attempt
          counted        1: the send counts against max_attempts
          refused_credential  1: the credential was refused
          lost           1: the claim's lease ran out (recover); the attempt is still fenced by its run id
+         stepped        1: it may have run out by a step of the clock: no loss is counted
          error, body, status  what was answered (kept within limits by the caller); result (JSON of named values)
          blind          1: this instance does not know the kind: it may put the operation back to waiting, where
                         begin looks again, but never end it
@@ -117,7 +118,7 @@ claim.drop(op)
 record.set(op, 'class', A.class)
 if num(A.status) > 0 then record.set(op, 'status', A.status) else record.set(op, 'status', nil) end
 if not A.counted then record.add(op, 'used', -1) end
-if A.lost then record.add(op, 'losses', 1) else record.set(op, 'losses', nil) end
+if not A.lost then record.set(op, 'losses', nil) elseif not A.stepped then record.add(op, 'losses', 1) end
 if A.refused_credential then record.add(op, 'refusals', 1) else record.set(op, 'refusals', nil) end
 
 if outcome == 'unknown' then

@@ -2,7 +2,8 @@
 KEYS[1]  <namespace>:{<dependency>}
 ARGV     grace  ms beyond the lease (0 for an instance that knows the kind)
 RETURNS  per attempt 'lost' and name/value pairs packed as '<name>=<value>' joined by spaces: id, run, attempt,
-         class (idempotency at submission), used, extra, unknown, target, safe (ms left), deadline_left, losses, age
+         class (idempotency at submission), used, extra, unknown, target, safe (ms left), deadline_left, losses, age,
+         over (ms since the lease ended), corr (may hold spaces: the last)
 LIMIT    100 a call
 INVARIANT writes nothing but the removal of index entries without a record; what becomes of an attempt is decided
          in Go and written by finish, fenced by the run id and the lease
@@ -25,7 +26,7 @@ for _, id in ipairs(ids) do
       'class=' .. (op.f.idem or 'none'), 'used=' .. (op.f.used or '0'), 'extra=' .. (op.f.extra or '0'),
       'unknown=' .. (settle.marked(op) and '1' or '0'), 'target=' .. target, 'safe=' .. int(num(op.f.safe) - now),
       'deadline_left=' .. int(num(op.f.deadline) - now), 'losses=' .. (op.f.losses or '0'), 'age=' .. int(now - num(start)),
-      'corr=' .. (op.f.corr or '')}, ' ')
+      'over=' .. int(now - num(op.f.lease)), 'corr=' .. (op.f.corr or '')}, ' ')
   end
 end
 return out
