@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,8 @@ type Result struct {
 	Acted             bool // the other side took it and did not finish
 	Counted           bool // the send counts against max_attempts
 	CredentialRefused bool
+
+	Values map[string]string // of a success, such as the gateway's id: kept and shown; two successes that differ in them are a conflict
 
 	Error string // clean text, kept as it is
 	Body  []byte // of the answer, within the caller's limits; kept for unknown, successful and last attempts
@@ -100,6 +103,13 @@ func (l *Ledger) finish(ctx context.Context, t Terms, target Target, at fence, r
 	}
 	if len(res.Body) > 0 {
 		args.Bytes("body", res.Body)
+	}
+	if len(res.Values) > 0 {
+		values, err := json.Marshal(res.Values)
+		if err != nil {
+			return Finish{}, false, fmt.Errorf("finish %s: %w", at.id, err)
+		}
+		args.Bytes("result", values)
 	}
 	if at.copy != "" {
 		args.Str("copy", at.copy).Bytes("request", at.request)

@@ -165,7 +165,11 @@ func brokenRecord(op string, f map[string]string, index string, score float64) [
 		say("succeeded with the unknown mark %q", f["unk"])
 	}
 	for _, n := range strings.FieldsFunc(f["unk"], func(r rune) bool { return r == ',' }) {
-		if line := f["a"+n]; !strings.Contains(line, ",u,") && f["known_ok"] == "" {
+		line, ok := f["a"+n]
+		if !ok && strings.Contains(f["flags"], "recreated") {
+			continue // the worker's copy knows of earlier attempts only that they are unknown
+		}
+		if !strings.Contains(line, ",u,") && f["known_ok"] == "" {
 			say("marked for attempt %s, whose line is %q", n, line)
 		}
 	}
