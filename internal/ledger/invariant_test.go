@@ -236,3 +236,7 @@ func (b *bundle) field(key, name string) string {
 	}
 	return v
 }
+
+func zAt(at time.Time, member string) redis.Z {
+	return redis.Z{Score: float64(at.UnixMilli()), Member: member}
+}
