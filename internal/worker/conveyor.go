@@ -1,0 +1,326 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+)
+
+const (
+	// releaseSpacing is the least time between two releases: at 500 due operations
+	// a second most would otherwise get a script call of their own.
+	releaseSpacing = 2 * time.Millisecond
+	// idleRelease is how often the gate is asked when nothing is known to be due.
+	idleRelease = time.Second
+	// pollEvery is how often the queue is looked into when this process put nothing
+	// there: another one may have died with its deliveries on it.
+	pollEvery = 2 * time.Second
+	// ackWithin is how long finished tasks are collected before asynq's data is told.
+	ackWithin = 5 * time.Millisecond
+	ackBatch  = 16
+	// ahead is how much work is kept on the conveyor beyond the free slots, as a
+	// span: what the slots finish while a release, a put and a take are under way.
+	ahead = 20 * time.Millisecond
+	// redisTimeout bounds a call to Redis that only the conveyor waits for.
+	redisTimeout = 5 * time.Second
+)
+
+// conveyor carries the deliveries of one dependency from the ledger to the slots of
+// this process.
+type conveyor struct {
+	r      *run
+	d      *dependency
+	q      *queue
+	server *asynq.Server
+	wake   chan struct{} // capacity 1: the loop has something to look at
+	slots  chan struct{} // capacity d.slots: who holds one may make a call
+
+	begun  atomic.Int64 // attempts under way
+	paused atomic.Bool  // a person holds the dependency, as the last release said
+	turnAt atomic.Int64 // when the loop last turned, Unix ns
+
+	mu        sync.Mutex // guards the rest
+	releaseAt time.Time  // when to ask the gate next
+	hold      jobs.Hold  // why the last release let nothing more go
+	pace      float64    // seconds that a delivery takes in its slot, as a moving mean; 0: not known
+
+	// The loop's own:
+	puts       []delivery // noted in q since the last move
+	queued     int        // deliveries in Redis' queue that this process put there and nobody is known to have taken
+	releasedAt time.Time
+	pollAt     time.Time
+	ackAt      time.Time // when the oldest unacked task must be told; zero: none waits
+}
+
+func newConveyor(r *run, d *dependency) *conveyor {
+	c := &conveyor{r: r, d: d, wake: make(chan struct{}, 1), slots: make(chan struct{}, d.slots)}
+	c.turnAt.Store(time.Now().UnixNano())
+	name := r.o.Ledger.Namespace() + ":" + string(d.name)
+	c.q = newQueue(r.o.Queue, name, d.timeout, c.freed)
+	c.server = asynq.NewServerFromRedisClient(c.q, asynq.Config{
+		Concurrency:       d.slots,
+		Queues:            map[string]int{name: 1},
+		TaskCheckInterval: time.Millisecond, // the wait is in queue.dequeue
+		RetryDelayFunc:    func(int, error, *asynq.Task) time.Duration { return time.Second },
+		Logger:            asynqLog{r.o.Log, r.health},
+		LogLevel:          asynq.WarnLevel,
+		ShutdownTimeout:   r.plan.grace + 10*time.Second, // our own bounds end first
+		// Its retry set holds only what a lost worker had in hand: stale deliveries,
+		// which may wait; its set of completed tasks is always empty.
+		DelayedTaskCheckInterval: 30 * time.Second,
+		JanitorInterval:          5 * time.Minute,
+	})
+	return c
+}
+
+// handler makes one delivery per task. It always returns nil: to asynq a task is
+// done when the ledger knows what became of it, or has it back.
+func (c *conveyor) handler(ctx context.Context) asynq.Handler {
+	return asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
+		// asynq's own count of slots can be off: it gives up on a task whose lease it
+		// could not extend while our call still runs.
+		c.slots <- struct{}{}
+		defer func() { <-c.slots }()
+		c.r.o.Metrics.SlotTaken(c.d.name)
+		defer c.r.o.Metrics.SlotFreed(c.d.name)
+		c.handle(ctx, t.ResultWriter().TaskID(), t.Payload())
+		return nil
+	})
+}
+
+func (c *conveyor) handle(ctx context.Context, taskID string, payload []byte) {
+	d, err := parseDelivery(taskID, payload)
+	if err != nil {
+		c.r.o.Log.LogAttrs(ctx, slog.LevelError, "foreign task dropped", slog.String("dependency", string(c.d.name)), slog.Any("err", err))
+		return
+	}
+	startedAt := time.Now()
+	c.r.guard(d.ID.String(), func() { c.deliver(ctx, d) })
+	c.took(time.Since(startedAt))
+}
+
+// took notes how long a delivery was in its slot.
+func (c *conveyor) took(span time.Duration) {
+	const weight = 0.05 // of the newest: about the last twenty count
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pace == 0 {
+		c.pace = span.Seconds()
+	}
+	c.pace += weight * (span.Seconds() - c.pace)
+}
+
+// spare is how many deliveries may wait on the conveyor for a slot to come free:
+// with fast calls as many again as there are slots, with slow ones next to none,
+// because other processes may have a slot free for them.
+func (c *conveyor) spare() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pace == 0 {
+		return 0
+	}
+	n := math.Ceil(float64(c.d.slots) * ahead.Seconds() / c.pace)
+	return int(min(n, float64(c.d.slots)))
+}
+
+// expect says that something will be due here in a while.
+func (c *conveyor) expect(in time.Duration) {
+	at := time.Now().Add(in)
+	c.mu.Lock()
+	sooner := at.Before(c.releaseAt)
+	if sooner {
+		c.releaseAt = at
+	}
+	c.mu.Unlock()
+	if sooner {
+		c.look()
+	}
+}
+
+// nudged is expect for what another process says: of no use while nothing may leave.
+func (c *conveyor) nudged(in time.Duration) {
+	c.mu.Lock()
+	open := c.hold == jobs.HoldNone || c.hold == jobs.HoldBudget
+	c.mu.Unlock()
+	if open {
+		c.expect(in)
+	}
+}
+
+// freed says that a task is done: a slot is free, and asynq's data must be told.
+func (c *conveyor) freed() {
+	c.mu.Lock()
+	if c.hold == jobs.HoldSlots || c.hold == jobs.HoldInFlight {
+		c.releaseAt = time.Time{}
+	}
+	c.mu.Unlock()
+	c.look()
+}
+
+func (c *conveyor) look() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // it will look
+	}
+}
+
+// loop turns until ctx is done.
+func (c *conveyor) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		case <-timer.C:
+		}
+		c.turnAt.Store(time.Now().UnixNano())
+		if !c.r.health.await(ctx.Done()) {
+			return
+		}
+		next := pollEvery
+		if c.r.guard("conveyor", func() { next = c.turn(ctx) }) {
+			next = time.Second
+		}
+		timer.Reset(max(next, 0))
+	}
+}
+
+// turn does what there is to do and returns how long nothing will be.
+func (c *conveyor) turn(ctx context.Context) time.Duration {
+	if c.releaseDue() {
+		c.release(ctx)
+	}
+	c.move(ctx)
+	c.mu.Lock()
+	next := c.releaseAt
+	c.mu.Unlock()
+	if spaced := c.releasedAt.Add(releaseSpacing); next.Before(spaced) {
+		next = spaced
+	}
+	if c.pollAt.Before(next) {
+		next = c.pollAt
+	}
+	if !c.ackAt.IsZero() && c.ackAt.Before(next) {
+		next = c.ackAt
+	}
+	return time.Until(next)
+}
+
+func (c *conveyor) releaseDue() bool {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !now.Before(c.releaseAt) && now.Sub(c.releasedAt) >= releaseSpacing
+}
+
+// release asks the gate for as many deliveries as the slots can take now.
+func (c *conveyor) release(ctx context.Context) {
+	asked := time.Now()
+	c.releasedAt = asked
+	c.mu.Lock()
+	c.releaseAt = asked.Add(idleRelease) // an expect from now on brings it forward
+	c.mu.Unlock()
+	if c.r.pending.full() || !c.r.steady(c.d.name) {
+		return
+	}
+	want := c.d.slots - int(c.begun.Load()) + c.spare()
+	var rel ledger.Release
+	err := within(ctx, redisTimeout, func(ctx context.Context) (err error) {
+		rel, err = c.r.ledger.Release(ctx, c.d.terms, c.d.known, want)
+		return err
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			c.r.health.note(err)
+			c.r.o.Log.LogAttrs(ctx, slog.LevelWarn, "release failed", slog.String("dependency", string(c.d.name)), slog.Any("err", err))
+		}
+		return
+	}
+	c.r.o.Metrics.Polled(c.d.name, time.Now())
+	c.r.read(asked, rel.Now)
+	c.paused.Store(rel.Hold == jobs.HoldPaused)
+	c.mu.Lock()
+	c.hold = rel.Hold
+	if next := asked.Add(min(rel.Next, idleRelease)); next.Before(c.releaseAt) {
+		c.releaseAt = next
+	}
+	if rel.More {
+		c.releaseAt = asked
+	}
+	c.mu.Unlock()
+	for _, d := range rel.Deliveries {
+		c.put(delivery{d})
+	}
+	c.r.heldBack(c.d.name, rel)
+	c.r.endings(c.d.name, rel.Ended)
+}
+
+func (c *conveyor) put(d delivery) {
+	if err := c.q.enqueue(d); err != nil {
+		c.r.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "delivery not put on the conveyor", append(about(c.d.name, d.ID, 0, ""), slog.Any("err", err))...)
+		c.giveBack(d, "", unclearWait, false)
+		return
+	}
+	c.puts = append(c.puts, d)
+}
+
+// move exchanges tasks with Redis' queue.
+func (c *conveyor) move(ctx context.Context) {
+	now := time.Now()
+	here, unacked := c.q.load()
+	room := max(c.d.slots-here+c.spare(), 0)
+	want := min(room, c.queued+len(c.puts))
+	poll := !now.Before(c.pollAt)
+	if poll {
+		c.pollAt = now.Add(pollEvery)
+		if want == 0 && room > 0 {
+			want = 1
+		}
+	}
+	switch {
+	case unacked == 0:
+		c.ackAt = time.Time{}
+	case c.ackAt.IsZero():
+		c.ackAt = now.Add(ackWithin)
+	}
+	acks := unacked >= ackBatch || unacked > 0 && !now.Before(c.ackAt)
+	if len(c.puts) == 0 && want == 0 && !acks {
+		return
+	}
+	puts := c.puts
+	c.puts = nil
+	var m moved
+	err := within(ctx, redisTimeout, func(ctx context.Context) (err error) {
+		m, err = c.q.move(ctx, want)
+		return err
+	})
+	c.ackAt = time.Time{}
+	if _, left := c.q.load(); left > 0 {
+		c.ackAt = time.Now().Add(ackWithin)
+	}
+	c.r.health.note(err)
+	for _, i := range m.lost {
+		c.giveBack(puts[i], "", 0, false)
+	}
+	c.queued += len(puts) - len(m.lost) - m.took
+	switch {
+	case err != nil:
+		c.queued = max(c.queued, 0)
+	case m.took < m.asked:
+		c.queued = 0 // others took the rest
+	case poll && m.took > 0:
+		c.queued = max(c.queued, m.took) // where one lay there may be more
+		c.look()
+	}
+	c.queued = max(c.queued, 0)
+}
