@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (s *suite) test(behaviour string, f func(b *bundle)) {
 // bundle is one ledger with one dependency and one kind, and a short way to say
 // each step. Every step is followed by a check of P2 (see invariant_test.go).
 type bundle struct {
-	*testing.T
+	tb
 	*Ledger
 	terms       Terms
 	target      Target
@@ -60,8 +61,16 @@ type bundle struct {
 	unchecked   bool // for tests with thousands of operations
 }
 
-func setup(t *testing.T, rdb redis.UniversalClient) *bundle {
-	b := &bundle{T: t, Ledger: New(rdb, "test"), maxAttempts: 5, maxBacklog: 1000, kinds: []jobs.Kind{"charge"}}
+// tb is what steps need of a test, or of one run of a property.
+type tb interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Context() context.Context
+}
+
+func setup(t tb, rdb redis.UniversalClient) *bundle {
+	b := &bundle{tb: t, Ledger: New(rdb, "test"), maxAttempts: 5, maxBacklog: 1000, kinds: []jobs.Kind{"charge"}}
 	b.terms = Terms{Dependency: dep, Budget: budget.Params{RatioMilli: 100, Cap: 100, FloorMilliPerSecond: 1000},
 		MinResponse: 150 * time.Millisecond,
 		Retention:   jobs.Retention{SucceededMS: (168 * hour).Milliseconds(), CancelledMS: (168 * hour).Milliseconds(), KeysMS: (2160 * hour).Milliseconds()}}

@@ -124,10 +124,9 @@ if A.refused_credential then record.add(op, 'refusals', 1) else record.set(op, '
 if outcome == 'unknown' then
   settle.mark(op, n, target)
   if A.acted then record.set(op, 'acted', '1') end
-elseif A.settles then
-  settle.unmark(op, 1, n) -- a send that the request path reported meanwhile has a higher number
-elseif not settle.marked(op) then
-  settle.cleared(op) -- known not to have acted, and nothing else is open
+elseif outcome ~= 'succeeded' then
+  if A.settles then settle.unmark(op, 1, n) end -- a send that was reported meanwhile has a higher number
+  if not settle.marked(op) then settle.cleared(op) end
 end
 
 local step, reason = A.step, A.reason
