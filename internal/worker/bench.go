@@ -1,0 +1,210 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"redrive/internal/config"
+	"redrive/internal/gateway"
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+	"redrive/internal/policy"
+)
+
+// Bench measures how fast this package moves operations over a gateway that answers
+// at once, with every guarantee on, and in alternation how fast bare asynq moves as
+// many tasks through the same Redis: enqueue from eight goroutines, one server, a
+// handler that does nothing. Only the ratio of a round says something; the machine
+// and its other load cancel out of it.
+type Bench struct {
+	// Connect returns a client of a Redis that nobody else uses; it is flushed. It is
+	// called several times, and every client is closed. Required.
+	Connect func() (redis.UniversalClient, error)
+
+	Operations int // per round; 0: 10,000
+	Slots      int // 0: 50
+	Rounds     int // 0: 3
+}
+
+// BenchRound is one round of a [Bench]: operations and tasks per second.
+type BenchRound struct {
+	Redelivered float64
+	BareAsynq   float64
+}
+
+// Ratio is how many operations are redelivered in the time that bare asynq takes
+// for a task.
+func (r BenchRound) Ratio() float64 { return r.Redelivered / r.BareAsynq }
+
+const benchDependency = jobs.Dependency("bench")
+
+// Run measures. It returns the rounds done so far with an error when Redis fails or
+// ctx ends.
+func (b Bench) Run(ctx context.Context) ([]BenchRound, error) {
+	if b.Operations == 0 {
+		b.Operations = 10_000
+	}
+	if b.Slots == 0 {
+		b.Slots = 50
+	}
+	if b.Rounds == 0 {
+		b.Rounds = 3
+	}
+	var rounds []BenchRound
+	for range b.Rounds {
+		var round BenchRound
+		var err error
+		if round.BareAsynq, err = b.bare(ctx); err == nil {
+			round.Redelivered, err = b.redelivered(ctx)
+		}
+		if err != nil {
+			return rounds, err
+		}
+		rounds = append(rounds, round)
+	}
+	return rounds, nil
+}
+
+// flushed returns an empty Redis.
+func (b Bench) flushed(ctx context.Context) (redis.UniversalClient, error) {
+	c, err := b.Connect()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.FlushDB(ctx).Err(); err != nil {
+		_ = c.Close() // the flush's error says more
+		return nil, fmt.Errorf("flush the database of the benchmark: %w", err)
+	}
+	return c, nil
+}
+
+func (b Bench) bare(ctx context.Context) (float64, error) {
+	c, err := b.flushed(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close() // measured already
+	var done atomic.Int64
+	all := make(chan struct{})
+	server := asynq.NewServerFromRedisClient(c, asynq.Config{Concurrency: b.Slots, LogLevel: asynq.ErrorLevel, TaskCheckInterval: time.Millisecond})
+	startedAt := time.Now()
+	if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		if done.Add(1) == int64(b.Operations) {
+			close(all)
+		}
+		return nil
+	})); err != nil {
+		return 0, err
+	}
+	defer server.Shutdown()
+	const enqueuers = 8
+	client := asynq.NewClientFromRedisClient(c)
+	errs := make(chan error, enqueuers)
+	var enqueuing sync.WaitGroup
+	for e := range enqueuers {
+		enqueuing.Go(func() {
+			for i := e; i < b.Operations; i += enqueuers {
+				if _, err := client.Enqueue(asynq.NewTask(taskType, []byte("retry 0 1764490000000")), asynq.TaskID(fmt.Sprintf("charge/order-%d#1", i))); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	enqueuing.Wait()
+	select {
+	case err := <-errs:
+		return 0, fmt.Errorf("enqueue to bare asynq: %w", err)
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-all:
+		return float64(b.Operations) / time.Since(startedAt).Seconds(), nil
+	}
+}
+
+// at200 answers every call at once.
+type at200 struct{}
+
+// Send implements [Sender].
+func (at200) Send(context.Context, gateway.Call) gateway.Answer {
+	return gateway.Answer{WireBytes: 1, Sample: policy.Sample{Phase: policy.PhaseAnswered, Status: 200, WireBytes: 1,
+		Header: map[string][]string{"Content-Type": {"application/json"}}, Body: []byte(`{"id":"ch_1"}`)}}
+}
+
+func (b Bench) config() *config.Config {
+	c := config.Default()
+	c.Redis.Namespace = "bench"
+	d := config.NewDependency(benchDependency, "http://127.0.0.1:1")
+	d.Slots, d.MaxInFlight = b.Slots, 0
+	c.Dependencies[d.Name] = d
+	k := config.NewKind("charge", d, "/v1/charges")
+	k.Idempotency = jobs.IdempotencyKeyed
+	c.Kinds[k.Name] = k
+	return c
+}
+
+func (b Bench) redelivered(ctx context.Context) (float64, error) {
+	c, err := b.flushed(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close() // measured already
+	queue, err := b.Connect()
+	if err != nil {
+		return 0, err
+	}
+	defer queue.Close() // measured already
+	cfg := b.config()
+	l := ledger.New(c, cfg.Redis.Namespace)
+	w, err := New(Options{Ledger: l, Queue: queue, Config: cfg, Sender: at200{}})
+	if err != nil {
+		return 0, err
+	}
+	if err := b.submit(ctx, l, w.plan); err != nil {
+		return 0, err
+	}
+	startedAt := time.Now()
+	if err := w.Start(ctx); err != nil {
+		return 0, err
+	}
+	defer w.Stop()
+	for sleep(ctx, 10*time.Millisecond) {
+		counts, err := l.Counts(ctx, benchDependency)
+		if err != nil {
+			return 0, err
+		}
+		if len(counts) == 1 && counts[0].State == jobs.Succeeded && counts[0].N == int64(b.Operations) {
+			return float64(b.Operations) / time.Since(startedAt).Seconds(), nil
+		}
+	}
+	return 0, ctx.Err()
+}
+
+func (b Bench) submit(ctx context.Context, l *ledger.Ledger, p *plan) error {
+	if err := l.PublishKinds(ctx, p.specs); err != nil {
+		return err
+	}
+	d := p.dependencies[benchDependency]
+	terms := ledger.SubmitTerms{Terms: d.terms, MaxBacklog: int64(b.Operations) + 1, ClaimLease: policy.ClaimLease(d.timeout)}
+	var batch []ledger.Entry
+	for i := range b.Operations {
+		e, err := ledger.Prepare(&jobs.Submission{Kind: "charge", Key: jobs.Key(fmt.Sprintf("order-%d", i)), Body: []byte(`{"amount":4200,"currency":"GBP"}`)}, p.specs[0])
+		if err != nil {
+			return err
+		}
+		if batch = append(batch, e); len(batch) < ledger.MaxBatch && i < b.Operations-1 {
+			continue
+		}
+		if _, err := l.Submit(ctx, terms, batch); err != nil {
+			return err
+		}
+		batch = batch[:0]
+	}
+	return nil
+}
