@@ -2,7 +2,8 @@
 // Redrive's atomic decisions.
 //
 // A script is one decision: a body with a header, preceded by the libraries it
-// needs. Each package owns its Lua: budget the gate, dedupe identity and claim,
+// needs. One run of it may decide many calls, one after the other and each as if it
+// were alone ([Script.Command]): that saves most of what a run costs. Each package owns its Lua: budget the gate, dedupe identity and claim,
 // ledger the record; composing them here keeps the step atomic although the code
 // lives apart. Libraries are Lua tables ("local gate = {}"), so that a
 // composition stays far below Lua's limit of 200 locals.
@@ -72,7 +73,7 @@ func New(name, body string, libraries ...Library) (*Script, error) {
 	if err := check("script "+name, body); err != nil {
 		return nil, err
 	}
-	b.WriteString(strip(body))
+	b.WriteString("local function decide()\n" + strip(body) + "end\n" + strip(driveSource))
 	source := b.String()
 	return &Script{name: name, source: source, script: redis.NewScript(source)}, nil
 }
@@ -122,20 +123,125 @@ func (s *Script) Source() string { return s.source }
 // Hash returns the SHA-1 by which Redis knows the script.
 func (s *Script) Hash() string { return s.script.Hash() }
 
+// Runner is a client that runs scripts its own way, such as many calls at once. Its
+// answers and errors are those of [Script.Run].
+type Runner interface {
+	RunScript(ctx context.Context, s *Script, key string, args *Args) (Reply, error)
+}
+
 // Run runs the script (EVALSHA, then EVAL when Redis has forgotten it) and
 // returns its flat answer. key names the slot: every key that the script touches
-// bears the same hash tag. Errors name the script; the ones of redis are wrapped.
+// bears the same hash tag. Errors name the script; the ones of redis are wrapped. A
+// client that is a [Runner] is left to do it.
 //
 // Run never repeats a call whose fate it does not know: a lost reply is the
 // caller's to settle, because only the caller knows whether the script is
 // idempotent for its run id.
 func (s *Script) Run(ctx context.Context, c redis.Scripter, key string, args *Args) (Reply, error) {
-	v, err := s.script.Run(ctx, c, []string{key}, args.list...).Result()
+	if r, ok := c.(Runner); ok {
+		return r.RunScript(ctx, s, key, args)
+	}
+	list := append([]any{len(args.list)}, args.list...)
+	v, err := s.script.Run(ctx, c, []string{key}, list...).Result()
 	if err != nil {
-		return nil, fmt.Errorf("script %s: %w", s.name, err)
+		return nil, s.fault(err)
 	}
 	return toReply(s.name, v)
 }
+
+func (s *Script) fault(err error) error { return fmt.Errorf("script %s: %w", s.name, err) }
+
+// Command returns the command that decides all of calls in one run, in order, for a
+// caller's pipeline. Redis must know the script already: after a NOSCRIPT error
+// nothing was decided.
+func (s *Script) Command(ctx context.Context, key string, calls []*Args) *redis.Cmd {
+	shared := commonPrefix(calls)
+	list := append(make([]any, 0, 5+len(calls[0].list)*len(calls)), "evalsha", s.Hash(), 1, key, shared)
+	list = append(list, calls[0].list[:shared]...)
+	for _, c := range calls {
+		list = append(list, len(c.list)-shared)
+		list = append(list, c.list[shared:]...)
+	}
+	cmd := redis.NewCmd(ctx, list...)
+	cmd.SetFirstKeyPos(3)
+	return cmd
+}
+
+// commonPrefix is how many leading items all calls have alike: what holds for all
+// of them is sent once.
+func commonPrefix(calls []*Args) int {
+	first := calls[0].list
+	n := len(first)
+	for _, c := range calls[1:] {
+		n = min(n, len(c.list))
+		for i := 0; i < n; i++ {
+			if !alike(first[i], c.list[i]) {
+				n = i
+			}
+		}
+	}
+	return n - n%2
+}
+
+func alike(a, b any) bool {
+	switch x := a.(type) {
+	case string:
+		y, ok := b.(string)
+		return ok && x == y
+	case int64:
+		y, ok := b.(int64)
+		return ok && x == y
+	default:
+		return false // bytes are an operation's own
+	}
+}
+
+// Answer is what one of many calls came to.
+type Answer struct {
+	Reply Reply
+	Err   error // as that of [Script.Run]
+}
+
+// Answers reads the answers of a command of n calls. When the command itself failed,
+// all of them have its error.
+func (s *Script) Answers(cmd *redis.Cmd, n int) []Answer {
+	answers := make([]Answer, n)
+	v, err := cmd.Result()
+	var all Reply
+	if err != nil {
+		err = s.fault(err)
+	} else {
+		all, err = toReply(s.name, v)
+	}
+	for i := range answers {
+		if err == nil && len(all) == 0 {
+			err = fmt.Errorf("script %s: answered %d of %d calls", s.name, i, n)
+		}
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		items := int(all.Int(0))
+		if items < 0 || items >= len(all) {
+			err = fmt.Errorf("script %s: answer %d is cut short", s.name, i+1)
+			answers[i].Err = err
+			continue
+		}
+		answers[i].Reply, all = all[1:1+items:1+items], all[1+items:]
+		if answers[i].Reply.At(0) == "failed" {
+			answers[i] = Answer{Err: s.fault(scriptError(answers[i].Reply.At(1)))}
+		}
+	}
+	return answers
+}
+
+// scriptError is an error reply that one of many calls got.
+type scriptError string
+
+func (e scriptError) Error() string { return string(e) }
+
+// RedisError implements [redis.Error].
+func (scriptError) RedisError() {}
 
 func toReply(name string, v any) (Reply, error) {
 	items, ok := v.([]any)

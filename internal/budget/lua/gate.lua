@@ -16,7 +16,11 @@ local function whole(v)
   return tonumber(v)
 end
 
+-- The bucket is read once per run, whatever number of calls it decides, and written
+-- once at its end.
+local bucket, dirty
 function gate.load(now)
+  if bucket then return bucket end
   local v = redis.call('HMGET', P .. 'gate', 'tokens', 'filled_at', 'hold', 'hold_until')
   local cap, floor = arg('cap') * CALL, arg('floor')
   local tokens, filled = whole(v[1]), whole(v[2])
@@ -39,6 +43,7 @@ function gate.load(now)
       g.hold, g.hold_until = v[3], untl
     end
   end
+  bucket = g
   return g
 end
 
@@ -73,6 +78,9 @@ function gate.first(g)
   g.tokens = math.min(g.cap, g.tokens + g.ratio)
 end
 
-function gate.save(g)
-  redis.call('HSET', P .. 'gate', 'tokens', int(g.tokens), 'filled_at', int(g.filled), 'last_now', int(g.now))
+function gate.save() dirty = true end
+
+after[#after + 1] = function()
+  if not dirty then return end
+  redis.call('HSET', P .. 'gate', 'tokens', int(bucket.tokens), 'filled_at', int(bucket.filled), 'last_now', int(bucket.now))
 end

@@ -65,7 +65,7 @@ if why then
   return {'held', why, int(wait)}
 end
 if lane == 'first' then gate.first(g) end
-gate.save(g)
+gate.save()
 
 local n = num(op.f.sends) + 1
 local before = settle.marked(op) and '1' or '0'

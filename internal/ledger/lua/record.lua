@@ -8,6 +8,7 @@
 -- of that state; counts change in the same step. Only record.move changes a state.
 local record = {}
 local ended = {} -- what left for an end in this call, told to the caller: 'id state reason class sends'
+before[#before + 1] = function() ended = {} end
 
 function record.load(id)
   local flat = redis.call('HGETALL', P .. 'op:' .. id)
@@ -77,11 +78,18 @@ function record.applied(op)
   return 'no'
 end
 
+-- count notes a change of the counts; one write per field ends the run.
+local changes = {}
 local function count(op, by)
   local field = op.kind .. ' ' .. op.f.state
   if op.f.state == 'dead' then field = field .. ' ' .. (op.f.reason or '') end
-  if redis.call('HINCRBY', P .. 'counts', field, by) == 0 then
-    redis.call('HDEL', P .. 'counts', field)
+  changes[field] = (changes[field] or 0) + by
+end
+after[#after + 1] = function()
+  for field, by in pairs(changes) do
+    if by ~= 0 and redis.call('HINCRBY', P .. 'counts', field, by) == 0 then
+      redis.call('HDEL', P .. 'counts', field)
+    end
   end
 end
 

@@ -105,7 +105,7 @@ if left + redis.call('ZCARD', P .. 'due:first') > 0 then
 end
 local soon = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
 if soon[2] then next_in = math.min(next_in, math.max(num(soon[2]) - now, 0)) end
-gate.save(g)
+gate.save()
 out[1], out[2], out[3] = hold, int(math.min(next_in, 1000)), (more and hold == '') and '1' or ''
 if hold ~= '' then
   for _, what in pairs(arrived) do

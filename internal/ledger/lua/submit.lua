@@ -186,7 +186,7 @@ for i = 1, arg('n') do
     end
   end
 end
-if filled then gate.save(g) end
+if filled then gate.save() end
 -- Workers sleep until what they know to be next, at most a second. Only a new head
 -- can be due before that. Whoever may not publish (ACL) costs that second, no more.
 if soonest and soonest <= now + 1000 and (not head or soonest < num(head)) then

@@ -1,8 +1,11 @@
 -- Library base: arguments, integers, keys and the clock. First in every script.
 -- KEYS[1] is '<namespace>:{<dependency>}': it names the slot, P begins every key.
 local P = KEYS[1] .. ':'
+-- A holds the named arguments of the call that is being decided. One run of a
+-- script may decide many calls, one after the other (library drive): before and
+-- after hold what a library does before each of them, and once after all.
 local A = {}
-for i = 1, #ARGV, 2 do A[ARGV[i]] = ARGV[i + 1] end
+local before, after = {}, {}
 
 -- num reads an integer; what is missing or garbage counts as 0.
 local function num(v)
@@ -16,13 +19,16 @@ local function int(n) return string.format('%d', n) end
 
 local function arg(name) return num(A[name]) end
 
--- clock is Redis' own time in ms since the epoch. After a step back of less than
--- a minute it stands still at the last instant seen, so that a short step neither
--- repeats an instant nor lets a lease live longer than its holder believes.
+-- clock is Redis' own time in ms since the epoch, read once per run. After a step
+-- back of less than a minute it stands still at the last instant seen, so that a
+-- short step neither repeats an instant nor lets a lease live longer than its holder
+-- believes.
+local instant
 local function clock()
+  if instant then return instant end
   local t = redis.call('TIME')
-  local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+  instant = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
   local last = num(redis.call('HGET', P .. 'gate', 'last_now'))
-  if last > now and last - now < 60000 then return last end
-  return now
+  if last > instant and last - instant < 60000 then instant = last end
+  return instant
 end
