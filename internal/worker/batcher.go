@@ -6,11 +6,13 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"redrive/internal/luascript"
 )
 
 const (
-	// maxBatch bounds how long one pipeline keeps Redis from others: 64 scripts
-	// take about 2 ms.
+	// maxBatch bounds how long one pipeline keeps Redis from others: 64 calls take
+	// some ms.
 	maxBatch = 64
 	// maxPipelines are in flight at once. While one is at Redis the next fills up,
 	// so the batch grows with the load and a lone call never waits for company. A
@@ -18,11 +20,13 @@ const (
 	maxPipelines = 2
 )
 
-// batcher is a Redis client that sends the scripts called at the same time by
-// many goroutines in one pipeline: with 50 slots a begin and a finish each cost a
-// fraction of a round trip. Everything but EVALSHA goes straight to the client
-// inside. A call fails alone, by its own error, or with its pipeline, when the
-// connection does; then its fate is unknown, as that of any lost reply.
+// batcher is a Redis client that runs the scripts called at the same time by many
+// goroutines together: calls of one script at one dependency in one run, several
+// runs in one pipeline. With 50 slots a begin and a finish each cost a fraction of a
+// round trip and of a script. All else goes straight to the client inside.
+//
+// A call fails alone, by its own error, or with its pipeline, when the connection
+// does; then its fate is unknown, as that of any lost reply.
 type batcher struct {
 	redis.UniversalClient
 
@@ -32,32 +36,25 @@ type batcher struct {
 	drains  sync.WaitGroup // counts running
 }
 
-// scriptCall is one EVALSHA on its way. done is closed by the drain that ran it;
-// until then cmd belongs to that drain.
+var _ luascript.Runner = (*batcher)(nil)
+
+// scriptCall is one call of a script on its way. answer is written by the drain that
+// runs it, before it closes done.
 type scriptCall struct {
-	ctx  context.Context
-	cmd  *redis.Cmd
-	done chan struct{}
+	ctx    context.Context
+	script *luascript.Script
+	key    string
+	args   *luascript.Args
+	answer luascript.Answer
+	done   chan struct{}
 }
 
 func newBatcher(c redis.UniversalClient) *batcher { return &batcher{UniversalClient: c} }
 
-// evalSha returns the command that runs a script Redis should know.
-func evalSha(ctx context.Context, hash string, keys []string, args []any) *redis.Cmd {
-	list := make([]any, 0, 3+len(keys)+len(args))
-	list = append(list, "evalsha", hash, len(keys))
-	for _, k := range keys {
-		list = append(list, k)
-	}
-	cmd := redis.NewCmd(ctx, append(list, args...)...)
-	cmd.SetFirstKeyPos(3)
-	return cmd
-}
-
-// EvalSha implements [redis.Scripter]. It returns when the script has answered or
-// ctx is done; in the second case the script may run all the same.
-func (b *batcher) EvalSha(ctx context.Context, hash string, keys []string, args ...any) *redis.Cmd {
-	call := &scriptCall{ctx: ctx, cmd: evalSha(ctx, hash, keys, args), done: make(chan struct{})}
+// RunScript implements [luascript.Runner]. It returns when the script has answered
+// or ctx is done; in the second case the script may run all the same.
+func (b *batcher) RunScript(ctx context.Context, s *luascript.Script, key string, args *luascript.Args) (luascript.Reply, error) {
+	call := &scriptCall{ctx: ctx, script: s, key: key, args: args, done: make(chan struct{})}
 	b.mu.Lock()
 	b.waiting = append(b.waiting, call)
 	if b.running < maxPipelines {
@@ -68,11 +65,9 @@ func (b *batcher) EvalSha(ctx context.Context, hash string, keys []string, args 
 	b.mu.Unlock()
 	select {
 	case <-call.done:
-		return call.cmd
+		return call.answer.Reply, call.answer.Err
 	case <-ctx.Done():
-		failed := redis.NewCmd(ctx)
-		failed.SetErr(ctx.Err())
-		return failed
+		return nil, ctx.Err()
 	}
 }
 
@@ -96,20 +91,71 @@ func (b *batcher) drain() {
 	}
 }
 
+// together are calls of one script at one key, decided in one run.
+type together struct {
+	calls []*scriptCall
+	args  []*luascript.Args
+	cmd   *redis.Cmd
+}
+
+// exec runs a batch. Its calls are of different operations or of different steps of
+// one, so their order says nothing; those of one script keep theirs.
 func (b *batcher) exec(batch []*scriptCall) {
-	pipe := b.UniversalClient.Pipeline()
-	ctx := context.Background() // a batch serves many callers; the client's timeouts bound it
+	type same struct {
+		script *luascript.Script
+		key    string
+	}
+	groups := map[same]*together{}
+	var order []*together
 	for _, call := range batch {
 		if err := call.ctx.Err(); err != nil {
-			call.cmd.SetErr(err) // its caller has left: what was not sent must not be sent later
+			call.answer.Err = err // its caller has left: what was not sent must not be sent later
+			close(call.done)
 			continue
 		}
-		_ = pipe.Process(ctx, call.cmd) // only queues
+		g := groups[same{call.script, call.key}]
+		if g == nil {
+			g = &together{}
+			groups[same{call.script, call.key}] = g
+			order = append(order, g)
+		}
+		g.calls, g.args = append(g.calls, call), append(g.args, call.args)
+	}
+	b.run(order)
+	if unknown := forgotten(order); len(unknown) > 0 {
+		for _, g := range unknown {
+			// An error shows in the second run, which then answers NOSCRIPT again.
+			_ = b.UniversalClient.ScriptLoad(context.Background(), g.calls[0].script.Source())
+		}
+		b.run(unknown)
+	}
+	for _, g := range order {
+		for i, answer := range g.calls[0].script.Answers(g.cmd, len(g.calls)) {
+			g.calls[i].answer = answer
+			close(g.calls[i].done)
+		}
+	}
+}
+
+func (b *batcher) run(groups []*together) {
+	ctx := context.Background() // a batch serves many callers; the client's timeouts bound it
+	pipe := b.UniversalClient.Pipeline()
+	for _, g := range groups {
+		g.cmd = g.calls[0].script.Command(ctx, g.calls[0].key, g.args)
+		_ = pipe.Process(ctx, g.cmd) // only queues
 	}
 	_, _ = pipe.Exec(ctx) // each command keeps its own error
-	for _, call := range batch {
-		close(call.done)
+}
+
+// forgotten are the groups whose script Redis does not know: nothing of them ran.
+func forgotten(groups []*together) []*together {
+	var unknown []*together
+	for _, g := range groups {
+		if redis.HasErrorPrefix(g.cmd.Err(), "NOSCRIPT") {
+			unknown = append(unknown, g)
+		}
 	}
+	return unknown
 }
 
 // close waits for the pipelines in flight; nobody may call meanwhile.

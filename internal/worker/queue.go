@@ -301,7 +301,7 @@ func (q *queue) exec(ctx context.Context, calls []script) ([]*redis.Cmd, error) 
 	for range 2 {
 		pipe := q.UniversalClient.Pipeline()
 		for _, i := range again {
-			cmds[i] = evalSha(ctx, calls[i].hash, calls[i].keys, calls[i].args)
+			cmds[i] = evalSha(ctx, calls[i])
 			_ = pipe.Process(ctx, cmds[i]) // only queues
 		}
 		_, _ = pipe.Exec(ctx) // each command keeps its own error
@@ -343,4 +343,16 @@ func (q *queue) close() []string {
 	left := q.taken
 	q.taken = nil
 	return left
+}
+
+// evalSha returns the command that runs a script Redis should know.
+func evalSha(ctx context.Context, s script) *redis.Cmd {
+	list := make([]any, 0, 3+len(s.keys)+len(s.args))
+	list = append(list, "evalsha", s.hash, len(s.keys))
+	for _, k := range s.keys {
+		list = append(list, k)
+	}
+	cmd := redis.NewCmd(ctx, append(list, s.args...)...)
+	cmd.SetFirstKeyPos(3)
+	return cmd
 }
