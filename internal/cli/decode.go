@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"redrive/internal/jobs"
+)
+
+// lineError says where in a line of a file what is wrong. Its text never repeats a
+// value, which is payload.
+type lineError struct {
+	offset int // bytes into the line
+	err    error
+}
+
+func (e *lineError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *lineError) Unwrap() error { return e.err }
+
+func at(offset int, format string, args ...any) error {
+	return &lineError{offset, fmt.Errorf(format, args...)}
+}
+
+// decodeSubmission reads one submission, strictly: a field that is unknown, given
+// twice or of the wrong type is a [*lineError]. Field names count in their case,
+// which package json would pass over. text must not change as long as the
+// submission is used: its body lies in it.
+func decodeSubmission(text []byte) (*jobs.Submission, error) {
+	if !utf8.Valid(text) {
+		return nil, at(validPrefix(text), "not valid UTF-8")
+	}
+	if err := checkSyntax(text); err != nil {
+		return nil, err
+	}
+	w := &walker{text: text}
+	s := &jobs.Submission{}
+	err := w.object("a submission", func(name string, v value) error {
+		switch name {
+		case "kind":
+			return v.text((*string)(&s.Kind))
+		case "key":
+			return v.text((*string)(&s.Key))
+		case "body":
+			s.Body = v.raw
+		case "body_text":
+			return v.optional(&s.BodyText)
+		case "body_base64":
+			return v.optional(&s.BodyBase64)
+		case "content_type":
+			return v.text(&s.ContentType)
+		case "deadline":
+			return v.text(&s.Deadline)
+		case "not_before":
+			return v.text(&s.NotBefore)
+		case "attempted":
+			if v.null() {
+				return nil
+			}
+			s.Attempted = &jobs.Attempted{}
+			return decodeAttempted(v, s.Attempted)
+		case "created_at":
+			return v.text(&s.CreatedAt)
+		case "idempotency_key":
+			return v.text(&s.IdempotencyKey)
+		case "correlation_id":
+			return v.text(&s.CorrelationID)
+		case "credential":
+			return v.text(&s.Credential)
+		case "params":
+			return v.texts(&s.Params)
+		case "headers":
+			return v.texts(&s.Headers)
+		default:
+			return errUnknownField
+		}
+		return nil
+	})
+	return s, err
+}
+
+func decodeAttempted(v value, a *jobs.Attempted) error {
+	return v.walk().object("attempted", func(name string, v value) error {
+		switch name {
+		case "id":
+			return v.text(&a.ID)
+		case "outcome":
+			return v.text((*string)(&a.Outcome))
+		case "attempts":
+			return v.decode(&a.Attempts, "a whole number")
+		case "first_sent_at":
+			return v.text(&a.FirstSentAt)
+		case "class":
+			return v.text((*string)(&a.Class))
+		case "counted":
+			return v.decode(&a.Counted, "true or false")
+		}
+		return errUnknownField
+	})
+}
+
+// locate returns where a field such as "attempted.class" stands in a submission, as
+// bytes into text: the nearest thing to it where it does not stand there.
+func locate(text []byte, field string) int {
+	w := &walker{text: text}
+	offset := w.start()
+	first, rest, _ := strings.Cut(field, ".")
+	_ = w.object("", func(name string, v value) error {
+		if name != first {
+			return nil
+		}
+		offset = v.at
+		if v.is('{') && rest != "" {
+			_ = v.walk().object("", func(name string, v value) error {
+				if name == rest {
+					offset = v.at
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	return offset
+}
+
+func validPrefix(text []byte) int {
+	n := 0
+	for n < len(text) {
+		r, size := utf8.DecodeRune(text[n:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+func checkSyntax(text []byte) error {
+	if json.Valid(text) {
+		return nil
+	}
+	// With a space behind it, a text that ends too early is one that fails there.
+	var whole json.RawMessage
+	err := json.Unmarshal(append(bytes.Clone(text), ' '), &whole)
+	var syntax *json.SyntaxError
+	switch {
+	case !errors.As(err, &syntax):
+		return at(0, "not valid JSON")
+	case int(syntax.Offset) > len(text):
+		return at(len(text), "not valid JSON: it ends too early")
+	}
+	return at(max(int(syntax.Offset)-1, 0), "not valid JSON: %w", syntax)
+}
+
+var errUnknownField = errors.New("unknown field")
+
+// walker walks JSON that is known to be valid, and knows where it is.
+type walker struct {
+	text []byte
+	base int // where text begins in the line
+	pos  int
+}
+
+// value is one JSON value and where it begins in the line.
+type value struct {
+	raw []byte
+	at  int
+}
+
+func (w *walker) start() int {
+	w.space()
+	return w.base + w.pos
+}
+
+func (w *walker) space() {
+	for w.pos < len(w.text) && strings.IndexByte(" \t\r\n", w.text[w.pos]) >= 0 {
+		w.pos++
+	}
+}
+
+// object calls visit for each member. what names the object in errors.
+func (w *walker) object(what string, visit func(name string, v value) error) error {
+	begin := w.start()
+	if w.pos >= len(w.text) || w.text[w.pos] != '{' {
+		return at(begin, "%s must be one JSON object", what)
+	}
+	w.pos++
+	seen := map[string]bool{}
+	for {
+		w.space()
+		switch w.text[w.pos] {
+		case '}':
+			return nil
+		case ',':
+			w.pos++
+			continue
+		}
+		key := w.value()
+		var name string
+		if err := key.text(&name); err != nil {
+			return err
+		}
+		w.space()
+		w.pos++ // the colon
+		v := w.value()
+		if seen[name] {
+			return at(key.at, "field %q stands there twice", name)
+		}
+		seen[name] = true
+		switch err := visit(name, v); {
+		case errors.Is(err, errUnknownField):
+			return at(key.at, "unknown field %q in %s", shorten(name, 40), what)
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// value reads the value that begins here.
+func (w *walker) value() value {
+	begin := w.start()
+	from := w.pos
+	depth, quoted := 0, false
+	for ; w.pos < len(w.text); w.pos++ {
+		switch c := w.text[w.pos]; {
+		case quoted:
+			if c == '\\' {
+				w.pos++
+			} else if c == '"' {
+				quoted = false
+			}
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth == 0 {
+				return value{w.text[from:w.pos], begin} // of a number or word: the end of what holds it
+			}
+			depth--
+		case depth == 0 && (c == ',' || c == ':' || c == ' ' || c == '\t' || c == '\r' || c == '\n'):
+			return value{w.text[from:w.pos], begin}
+		}
+		if depth == 0 && !quoted && (w.text[w.pos] == '"' || w.text[w.pos] == '}' || w.text[w.pos] == ']') {
+			w.pos++
+			break
+		}
+	}
+	return value{w.text[from:w.pos], begin}
+}
+
+func (v value) is(first byte) bool { return len(v.raw) > 0 && v.raw[0] == first }
+
+func (v value) null() bool { return string(v.raw) == "null" }
+
+func (v value) walk() *walker { return &walker{text: v.raw, base: v.at} }
+
+// text reads a string; null is none.
+func (v value) text(into *string) error {
+	if v.null() {
+		return nil
+	}
+	if !v.is('"') {
+		return at(v.at, "want a string")
+	}
+	inner := v.raw[1 : len(v.raw)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		*into = string(inner)
+		return nil
+	}
+	if err := json.Unmarshal(v.raw, into); err != nil {
+		return at(v.at, "want a string")
+	}
+	// Package json turns half a surrogate pair into U+FFFD: other text than was meant.
+	if strings.ContainsRune(*into, utf8.RuneError) && !bytes.Contains(inner, []byte(string(utf8.RuneError))) && !bytes.Contains(bytes.ToLower(inner), []byte(`\ufffd`)) {
+		return at(v.at, "half a surrogate pair is no text")
+	}
+	return nil
+}
+
+func (v value) optional(into **string) error {
+	if v.null() {
+		return nil
+	}
+	*into = new(string)
+	return v.text(*into)
+}
+
+func (v value) texts(into *map[string]string) error {
+	if v.null() {
+		return nil
+	}
+	m := map[string]string{}
+	err := v.walk().object("it", func(name string, v value) error {
+		if !v.is('"') {
+			return at(v.at, "want a string")
+		}
+		var text string
+		err := v.text(&text)
+		m[name] = text
+		return err
+	})
+	*into = m
+	return err
+}
+
+func (v value) decode(into any, want string) error {
+	if json.Unmarshal(v.raw, into) != nil {
+		return at(v.at, "want %s", want)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"redrive/internal/config"
+	"redrive/internal/ledger"
+)
+
+// The exit codes.
+const (
+	exitOK       = 0 // done; also a duplicate
+	exitError    = 1
+	exitUsage    = 2 // usage or invalid input
+	exitPartly   = 3 // some were refused
+	exitNotFound = 4
+	exitConflict = 5 // conflict, or not allowed in this state (all of them)
+	exitAgain    = 6 // Redis away or full, backlog full, or the reply was lost
+)
+
+// failure is an error with the exit code that it ends the program with. Without
+// err all was said before.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit code %d", f.code)
+	}
+	return f.err.Error()
+}
+
+// Unwrap returns the cause.
+func (f *failure) Unwrap() error { return f.err }
+
+func usagef(format string, args ...any) error {
+	return &failure{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// exitWith ends the program with code and says nothing more; nil for exitOK.
+func exitWith(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return &failure{code: code}
+}
+
+var errNotHere = errors.New("is not available in this version yet")
+
+// codeOf says how the program ends for an error of a command that names no code
+// itself.
+func codeOf(err error) int {
+	var f *failure
+	var binding *ledger.BindingError
+	var file *config.Error
+	switch {
+	case errors.As(err, &f):
+		return f.code
+	case errors.As(err, &file), errors.Is(err, ledger.ErrCursor):
+		return exitUsage
+	case errors.As(err, &binding):
+		return exitConflict
+	case errors.Is(err, ledger.ErrNotFound):
+		return exitNotFound
+	case fromRedis(err):
+		return redisCode(err)
+	}
+	return exitError
+}
+
+// fromRedis reports whether err tells of Redis or of the way to it.
+func fromRedis(err error) bool {
+	var reply redis.Error
+	var network *net.OpError // not net.Error: every errno is one, also that of a missing file
+	return errors.As(err, &reply) || errors.As(err, &network) || isTLS(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// redisCode is exitAgain for what can pass by itself: a refused password,
+// permission or certificate does not, nor does a broken script.
+func redisCode(err error) int {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		word, _, _ := strings.Cut(reply.Error(), " ")
+		switch word {
+		case "NOAUTH", "WRONGPASS", "NOPERM", "ERR", "WRONGTYPE", "NOSCRIPT", "MOVED", "CROSSSLOT":
+			return exitError
+		}
+		return exitAgain
+	}
+	if isTLS(err) {
+		return exitError
+	}
+	return exitAgain
+}
+
+func isTLS(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var unknown x509.UnknownAuthorityError
+	var record tls.RecordHeaderError
+	return errors.As(err, &certificate) || errors.As(err, &unknown) || errors.As(err, &record)
+}

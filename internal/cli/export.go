@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+)
+
+func (p *program) exportCommand() *cobra.Command {
+	f := &filters{}
+	var out string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "export [FILTERS] -o jsonl|csv [--out FILE]",
+		Short: "Write dead letters out: to import again, or for a spreadsheet",
+		Long: "export writes dead letters to stdout or to --out. -o jsonl (the default) writes submissions that import takes: into the same\n" +
+			"namespace they are duplicates, into another they go on there, and none that may have taken effect is resent unless that is\n" +
+			"safe. It holds the payload, so it is written to the audit. -o csv is for spreadsheets; with verdict and ref filled in it\n" +
+			"goes to resolve --from.",
+		Example: `  enqueue dlq export --reason deadline --out late.jsonl
+  enqueue dlq export --unknown -o csv --out unknown.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("output") {
+				p.flags.output = asJSONL
+			}
+			return p.command(unlimited, []string{asJSONL, asCSV}, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+				return p.export(ctx, cmd, f, out, force)
+			})(cmd, args)
+		},
+	}
+	f.register(cmd, filterFlags{})
+	cmd.Flags().StringVar(&out, "out", "", "write to this `file`, for its owner only, instead of stdout")
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite --out if it exists")
+	return cmd
+}
+
+func (p *program) export(ctx context.Context, cmd *cobra.Command, f *filters, path string, force bool) (err error) {
+	if path != "" && !force {
+		if _, err := os.Lstat(path); err == nil {
+			return usagef("--out %s exists: --force overwrites it", path)
+		}
+	}
+	a := reads
+	if p.flags.output == asJSONL {
+		a = writes
+	}
+	s, filter, err := p.openFiltered(ctx, a, f)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	filter.States = []jobs.State{jobs.Dead}
+	page, err := s.ledger.List(ctx, filter, s.known)
+	if err != nil {
+		return err
+	}
+	w := io.Writer(p.stdout)
+	if path != "" {
+		file, err := newOutFile(path)
+		if err != nil {
+			return usagef("--out: %w", err)
+		}
+		defer func() { err = file.close(err) }()
+		w = file.w
+	}
+	if p.flags.output == asCSV {
+		for i := range page.Items {
+			hideSecrets(&page.Items[i])
+		}
+		if err := operationsCSV(w, page.Items); err != nil {
+			return err
+		}
+		p.say("exported %s", count(len(page.Items), "dead letter"))
+		return nil
+	}
+	return s.exportLines(ctx, w, page.Items, given(cmd))
+}
+
+// exportLines writes submissions. It reads a few at a time: with their bodies they
+// may be more than memory holds.
+func (s *session) exportLines(ctx context.Context, w io.Writer, ops []jobs.Operation, filter string) error {
+	byDependency := map[jobs.Dependency]int{}
+	for i := range ops {
+		byDependency[ops[i].Dependency]++
+	}
+	for dep, n := range byDependency {
+		action := fmt.Sprintf("export %s with payload (all matching %s)", count(n, "operation"), orDash(filter))
+		if err := s.ledger.Note(ctx, dep, "-", action, ledger.Actor{By: s.p.by()}); err != nil {
+			return err
+		}
+	}
+	written, left := 0, 0
+	const chunk = 100
+	for from := 0; from < len(ops); from += chunk {
+		var places []ledger.Place
+		for i := range ops[from:min(from+chunk, len(ops))] {
+			o := &ops[from+i]
+			places = append(places, ledger.Place{Dependency: o.Dependency, ID: o.ID()})
+		}
+		details, err := s.ledger.Details(ctx, places, s.known)
+		if err != nil {
+			return err
+		}
+		for _, d := range details {
+			if d == nil || d.State != jobs.Dead {
+				continue // it moved on meanwhile
+			}
+			sub, err := d.Submission(s.specOf(d.Kind))
+			if err != nil {
+				left++
+				s.p.say("not exported: %s", err)
+				continue
+			}
+			if err := writeSubmission(w, sub); err != nil {
+				return err
+			}
+			written++
+		}
+	}
+	s.p.say("exported %s", count(written, "dead letter"))
+	switch {
+	case left > 0 && written > 0:
+		return exitWith(exitPartly)
+	case left > 0:
+		return exitWith(exitConflict)
+	}
+	return nil
+}
+
+func (s *session) specOf(kind jobs.Kind) *jobs.KindSpec {
+	if spec, ok := s.known[kind]; ok {
+		return &spec
+	}
+	return nil
+}
+
+// writeSubmission writes one line. A body with characters that a terminal would obey
+// goes in as text, where they can be escaped without changing a byte of it.
+func writeSubmission(w io.Writer, sub *jobs.Submission) error {
+	if sub.Body != nil && strings.ContainsFunc(string(sub.Body), hidden) {
+		text := string(sub.Body)
+		sub.Body, sub.BodyText = nil, &text
+	}
+	line, err := encode(sub, false)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(line); err != nil {
+		return fmt.Errorf("write export: %w", err)
+	}
+	return nil
+}
+
+// outFile is a file that appears under its name only when it is complete.
+type outFile struct {
+	path string
+	file *os.File
+	w    *bufio.Writer
+}
+
+// newOutFile writes beside path; only its owner may read it.
+func newOutFile(path string) (*outFile, error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return nil, err
+	}
+	return &outFile{path: path, file: file, w: bufio.NewWriter(file)}, nil
+}
+
+// close gives the file its name, or removes it when failed says that it is not whole.
+func (o *outFile) close(failed error) error {
+	var partly *failure
+	whole := failed == nil || errors.As(failed, &partly) && partly.code == exitPartly
+	err := o.w.Flush()
+	if closed := o.file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil && whole {
+		err = os.Rename(o.file.Name(), o.path)
+	}
+	if err != nil || !whole {
+		_ = os.Remove(o.file.Name()) // the error that matters is told
+	}
+	if failed == nil && err != nil {
+		return fmt.Errorf("write %s: %w", o.path, err)
+	}
+	return failed
+}

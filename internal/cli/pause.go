@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+)
+
+// paused is the answer to pause and resume, as JSON.
+type paused struct {
+	Dependency jobs.Dependency `json:"dependency"`
+	Paused     bool            `json:"paused"`
+	Until      *jobs.Instant   `json:"until"`  // null: until it is resumed
+	Doomed     int             `json:"doomed"` // due operations whose deadline falls inside the pause
+}
+
+func (p *program) pauseCommand() *cobra.Command {
+	var span time.Duration
+	var note string
+	cmd := &cobra.Command{
+		Use:     "pause DEPENDENCY [--for SPAN] --note WHY",
+		Short:   "Stop calls to a dependency",
+		Long:    "pause stops attempts of every operation of a dependency. Deadlines run on: it says how many operations that are due now\nwill miss theirs.",
+		Example: `  enqueue pause payrail --for 8h --note "their maintenance"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: p.command(limited, []string{asTable, asJSON, asJSONL}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("for") && span <= 0 {
+				return usagef("--for %s: must be above 0", span)
+			}
+			s, dep, err := p.openDependency(ctx, args[0], note)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			state, err := s.ledger.Pause(ctx, dep, span, ledger.Actor{By: p.by(), Note: note})
+			if err != nil {
+				return err
+			}
+			answer := paused{Dependency: dep, Paused: true, Doomed: state.Doomed}
+			if !state.Until.IsZero() {
+				answer.Until = jobs.At(state.Until)
+			}
+			return p.writePaused(answer)
+		}),
+	}
+	cmd.Flags().DurationVar(&span, "for", 0, "resume by itself after this `span` (default: when it is resumed)")
+	cmd.Flags().StringVar(&note, "note", "", "why, for the audit (required)")
+	return cmd
+}
+
+func (p *program) resumeCommand() *cobra.Command {
+	var note string
+	cmd := &cobra.Command{
+		Use:   "resume DEPENDENCY --note WHY",
+		Short: "Let calls to a paused dependency go on",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.command(limited, []string{asTable, asJSON, asJSONL}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			s, dep, err := p.openDependency(ctx, args[0], note)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			if err := s.ledger.Resume(ctx, dep, ledger.Actor{By: p.by(), Note: note}); err != nil {
+				return err
+			}
+			return p.writePaused(paused{Dependency: dep})
+		}),
+	}
+	cmd.Flags().StringVar(&note, "note", "", "why, for the audit (required)")
+	return cmd
+}
+
+// openDependency connects and makes sure that the namespace knows the dependency: a
+// typo would pause nothing and say so to nobody.
+func (p *program) openDependency(ctx context.Context, name, note string) (*session, jobs.Dependency, error) {
+	if err := jobs.CheckName(name); err != nil {
+		return nil, "", usagef("dependency: %w", err)
+	}
+	if err := checkNote(note); err != nil {
+		return nil, "", err
+	}
+	s, err := p.open(ctx, writes)
+	if err != nil {
+		return nil, "", err
+	}
+	dep := jobs.Dependency(name)
+	deps, err := s.dependencies(ctx)
+	if err == nil && !slices.Contains(deps, dep) {
+		err = s.noDependency(dep, deps)
+	}
+	if err != nil {
+		s.close()
+		return nil, "", err
+	}
+	return s, dep, nil
+}
+
+func (s *session) noDependency(dep jobs.Dependency, known []jobs.Dependency) error {
+	list := "none is"
+	if len(known) > 0 {
+		list = join(known) + " are"
+	}
+	return &failure{exitNotFound, fmt.Errorf("no dependency %q in namespace %s: %s known", dep, s.ledger.Namespace(), list)}
+}
+
+func (p *program) writePaused(a paused) error {
+	switch p.flags.output {
+	case asJSON:
+		return p.writeJSON(a)
+	case asJSONL:
+		return p.writeLine(a)
+	}
+	switch {
+	case !a.Paused:
+		p.print("%s goes on", a.Dependency)
+	case a.Until == nil:
+		p.print("%s is paused until it is resumed", a.Dependency)
+	default:
+		p.print("%s is paused until %s", a.Dependency, instant(a.Until))
+	}
+	if a.Doomed > 0 {
+		p.say("warning: %s due now will miss the deadline during the pause", count(a.Doomed, "operation"))
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"redrive/internal/ledger"
+)
+
+// Run runs one command line and returns the exit code. It blocks until the command
+// is done, its time limit passed or ctx ended, and leaves no goroutine behind
+// except, when ctx ends during an import, one that reads stdin.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+	p := newProgram(stdin, stdout, stderr, getenv)
+	return p.run(ctx, args)
+}
+
+// program is one run of enqueue.
+type program struct {
+	stdin  *bufio.Reader
+	stdout *bufio.Writer
+	stderr io.Writer
+	getenv func(string) string
+
+	input       io.Reader // what stdin reads from
+	interactive bool      // somebody can be asked: stdin and stderr are a terminal
+	drawn       bool      // stderr is a terminal: a progress bar can be drawn
+	colored     bool      // stdout is a terminal that may be coloured
+
+	flags struct {
+		config, redis, namespace, by, output string
+		noColor, yes                         bool
+		timeout                              time.Duration
+	}
+	where string // address of Redis without user and password, once it is known
+}
+
+func newProgram(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *program {
+	return &program{
+		stdin: bufio.NewReader(stdin), stdout: bufio.NewWriter(stdout), stderr: stderr, getenv: getenv, input: stdin,
+		interactive: isTerminal(stdin) && isTerminal(stderr), drawn: isTerminal(stderr), colored: isTerminal(stdout),
+	}
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// silence keeps the Redis client from writing to stderr itself: what it has to say
+// comes back as an error, and is told in one line.
+var silence = sync.OnceFunc(func() { redis.SetLogger(mute{}) })
+
+type mute struct{}
+
+func (mute) Printf(context.Context, string, ...any) {}
+
+func (p *program) run(ctx context.Context, args []string) int {
+	silence()
+	root := p.root()
+	root.SetArgs(append([]string{}, args...)) // nil would make cobra read the arguments of the process
+	root.SetIn(p.stdin)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	err := root.ExecuteContext(ctx)
+	if flushed := p.stdout.Flush(); err == nil && flushed != nil {
+		err = &failure{exitError, fmt.Errorf("write output: %w", flushed)}
+	}
+	return p.report(ctx, err)
+}
+
+// report says what went wrong in one line and returns the exit code. An error that
+// no command returned is cobra's own: usage.
+func (p *program) report(ctx context.Context, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	var f *failure
+	if !errors.As(err, &f) {
+		f = &failure{exitUsage, err}
+	}
+	if f.err == nil {
+		return f.code
+	}
+	text := f.err.Error()
+	switch {
+	case ctx.Err() != nil && errors.Is(f.err, context.Canceled):
+		text = "interrupted"
+	case fromRedis(f.err):
+		text = p.redisText(f.err)
+	}
+	p.say("%s", text)
+	return f.code
+}
+
+// redisText explains an error of Redis: where it is, never with which password.
+func (p *program) redisText(err error) string {
+	text := ledger.Explain(err)
+	if p.where != "" {
+		text = "redis at " + p.where + ": " + text
+	}
+	var n *noted
+	if errors.As(err, &n) {
+		text += "; " + n.note
+	}
+	return text
+}
+
+// noted is an error of Redis with what the caller should know about it.
+type noted struct {
+	err  error
+	note string
+}
+
+func (n *noted) Error() string { return n.err.Error() + "; " + n.note }
+
+// Unwrap returns the cause.
+func (n *noted) Unwrap() error { return n.err }
+
+// say writes words for a person: to stderr, without what must not be shown there.
+func (p *program) say(format string, args ...any) {
+	lines := strings.Split(strings.TrimRight(fmt.Sprintf(format, args...), "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = visible(masked(line))
+	}
+	fmt.Fprintf(p.stderr, "enqueue: %s\n", strings.Join(lines, "\n"))
+}
+
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "enqueue",
+		Short: "Hand operations to Redrive, and see and settle what became of them",
+		Long: "enqueue hands operations to Redrive, shows what became of them and lets a person act on them.\n" +
+			"It needs the Redis URL and the namespace; kinds come from the configuration file, else from what the workers published.",
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("enqueue {{.Version}}\n")
+	f := root.PersistentFlags()
+	f.StringVar(&p.flags.config, "config", "", "configuration `file` (REDRIVE_CONFIG; else ./redrive.yaml, /etc/redrive/redrive.yaml)")
+	f.StringVar(&p.flags.redis, "redis", "", "Redis `URL` (REDRIVE_REDIS_URL)")
+	f.StringVar(&p.flags.namespace, "namespace", "", "prefix of every key: a `name` (REDRIVE_NAMESPACE; else redrive)")
+	f.StringVar(&p.flags.by, "by", "", "`who` acts, for the audit (REDRIVE_BY; else user@host)")
+	f.StringVarP(&p.flags.output, "output", "o", "table", "`form` of the data on stdout: table, json, jsonl, csv or name")
+	f.BoolVar(&p.flags.noColor, "no-color", false, "no colours, also when stdout is a terminal (NO_COLOR)")
+	f.DurationVar(&p.flags.timeout, "command-timeout", 30*time.Second, "give up after this `span`; import, export and bulk actions have no limit unless it is given")
+	f.BoolVarP(&p.flags.yes, "yes", "y", false, "answer every question with yes")
+	notHereFlags(f, "server", "token-file")
+	root.AddCommand(
+		p.addCommand(), p.importCommand(), p.showCommand(), p.listCommand(), p.cancelCommand(), p.resolveCommand(), p.dlqCommand(),
+		p.pauseCommand(), p.resumeCommand(), p.auditCommand(), p.statsCommand(), p.watchCommand(),
+	)
+	root.AddCommand(notHereCommands()...)
+	completeWords(root, "output", forms)
+	return root
+}
+
+// limit says how long a command may take.
+type limit bool
+
+const (
+	limited   limit = true  // by --command-timeout
+	unlimited limit = false // only if --command-timeout was given
+)
+
+// command makes what cobra runs: the command's own errors get their exit code, so
+// that the rest is usage, and its context ends with its time.
+func (p *program) command(l limit, outputs []string, do func(context.Context, *cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := refuseNotHere(cmd); err != nil {
+			return err
+		}
+		if p.flags.noColor || p.getenv("NO_COLOR") != "" {
+			p.colored = false
+		}
+		if !slices.Contains(outputs, p.flags.output) {
+			return usagef("-o %s is not a form of %s: want one of %s", p.flags.output, cmd.CommandPath(), strings.Join(outputs, ", "))
+		}
+		if p.flags.timeout <= 0 {
+			return usagef("--command-timeout %s: must be above 0", p.flags.timeout)
+		}
+		ctx := cmd.Context()
+		if l == limited || cmd.Flags().Changed("command-timeout") {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, p.flags.timeout)
+			defer cancel()
+		}
+		err := do(ctx, cmd, args)
+		if err == nil {
+			return nil
+		}
+		if f, ok := err.(*failure); ok {
+			return f
+		}
+		var inner *failure
+		if errors.As(err, &inner) {
+			return &failure{inner.code, err}
+		}
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && fromRedis(err) {
+			late := fmt.Errorf("not done within %s (--command-timeout)", p.flags.timeout)
+			var n *noted
+			if errors.As(err, &n) {
+				late = fmt.Errorf("%w; %s", late, n.note)
+			}
+			return &failure{exitAgain, late}
+		}
+		return &failure{codeOf(err), err}
+	}
+}
+
+// by says who acts.
+func (p *program) by() string {
+	if by := cmp.Or(p.flags.by, p.getenv("REDRIVE_BY")); by != "" {
+		return by
+	}
+	name := "unknown"
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	return name + "@" + host
+}

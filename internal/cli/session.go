@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redrive/internal/budget"
+	"redrive/internal/config"
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+	"redrive/internal/policy"
+)
+
+// session is a command's connection to the ledger.
+type session struct {
+	p      *program
+	config *config.Config
+	found  bool // a configuration file was read
+	client redis.UniversalClient
+	ledger *ledger.Ledger
+
+	known map[jobs.Kind]jobs.KindSpec // of every kind that the file or the workers know
+	ours  map[jobs.Kind]jobs.KindSpec // the kinds that can be submitted to: the file's, else the workers'
+	bound map[jobs.Kind]error         // what binding a kind of the file came to; it is done once
+}
+
+// access says what a command does to the ledger.
+type access bool
+
+const (
+	reads  access = false
+	writes access = true
+)
+
+// open connects to the ledger and reads the kinds. The caller closes the session.
+func (p *program) open(ctx context.Context, a access) (*session, error) {
+	c, found, err := config.Open(p.flags.config, config.Overrides{RedisURL: p.flags.redis, Namespace: p.flags.namespace}, p.getenv)
+	if err != nil {
+		return nil, &failure{exitUsage, err}
+	}
+	address, err := c.Redis.ResolveURL(p.getenv)
+	if err != nil {
+		return nil, &failure{exitUsage, err}
+	}
+	client, err := ledger.Connect(address, ledger.ConnectOptions{})
+	if err != nil {
+		return nil, &failure{exitUsage, err}
+	}
+	p.where = withoutPassword(address)
+	s := &session{p: p, config: c, found: found, client: client, ledger: ledger.New(client, c.Redis.Namespace), bound: map[jobs.Kind]error{}}
+	check := s.ledger.CheckNewerSchema
+	if a == writes {
+		check = s.ledger.CheckSchema
+	}
+	if err := check(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	if err := s.readKinds(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *session) close() {
+	_ = s.client.Close() // nothing of ours is under way: each call waits for its reply
+}
+
+// withoutPassword is what of a Redis URL may be shown.
+func withoutPassword(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "the configured address"
+	}
+	where := u.Host
+	if u.Scheme == "unix" {
+		where = u.Path
+	} else if u.Port() == "" {
+		where += ":6379"
+	}
+	return where
+}
+
+// readKinds joins what the file says of kinds with what the workers published. The
+// file wins where both speak of the same dependency; operations are found where
+// their kind is bound.
+func (s *session) readKinds(ctx context.Context) error {
+	published, err := s.ledger.Kinds(ctx)
+	if err != nil {
+		return err
+	}
+	s.known = published
+	if !s.found {
+		s.ours = maps.Clone(published)
+		return nil
+	}
+	s.ours = map[jobs.Kind]jobs.KindSpec{}
+	for _, spec := range s.config.KindSpecs() {
+		old, ok := published[spec.Kind]
+		same := ok && old.Dependency == spec.Dependency
+		if same && spec.BaseURL == "" {
+			spec.BaseURL = old.BaseURL // the workers resolved what is a secret here
+		}
+		s.ours[spec.Kind] = spec
+		if same || !ok {
+			s.known[spec.Kind] = spec
+		}
+	}
+	return nil
+}
+
+// kind returns the kind to submit to. For a kind of the file it makes sure that
+// its operations will be found.
+func (s *session) kind(ctx context.Context, name jobs.Kind) (jobs.KindSpec, error) {
+	spec, ok := s.ours[name]
+	if !ok {
+		return spec, s.unknownKind(name)
+	}
+	if !s.found {
+		return spec, nil
+	}
+	err, done := s.bound[name]
+	if !done {
+		err = s.ledger.BindKinds(ctx, []jobs.KindSpec{spec})
+		s.bound[name] = err
+	}
+	return spec, err
+}
+
+func (s *session) unknownKind(name jobs.Kind) error {
+	if len(s.ours) == 0 {
+		return &failure{exitError, fmt.Errorf("no kinds are known in namespace %q: start a worker once (it publishes its kinds), or name the configuration file with --config",
+			s.ledger.Namespace())}
+	}
+	from := "published by the workers"
+	if s.found {
+		from = "in " + s.config.Path
+	}
+	return usagef("unknown kind %q: known are %s (%s)", name, join(slices.Sorted(maps.Keys(s.ours))), from)
+}
+
+func join[T ~string](words []T) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return strings.Join(out, ", ")
+}
+
+// dependencies returns every dependency that the namespace or the file knows, sorted.
+func (s *session) dependencies(ctx context.Context) ([]jobs.Dependency, error) {
+	deps, err := s.ledger.Dependencies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for dep := range s.config.Dependencies {
+		if !slices.Contains(deps, dep) {
+			deps = append(deps, dep)
+		}
+	}
+	slices.Sort(deps)
+	return deps, nil
+}
+
+// fit refuses to hand operations to a Redis that would lose them. Only a file says
+// how safe they must be; without one it must at least be able to hold them.
+func (s *session) fit(ctx context.Context) error {
+	o := ledger.FitnessOptions{Durability: ledger.DurabilityVolatile}
+	if s.found {
+		o.Durability = string(s.config.Redis.Durability)
+		o.AssumeMaxmemoryPolicy, o.AssumePersistence = s.config.Redis.Assume.MaxmemoryPolicy, s.config.Redis.Assume.Persistence
+		for _, k := range s.config.Kinds {
+			o.UnsafeKinds = o.UnsafeKinds || k.Idempotency == jobs.IdempotencyNone || k.Idempotency == jobs.IdempotencyConditional
+		}
+	}
+	report, err := ledger.Fitness(ctx, s.client, o)
+	if err != nil {
+		return err
+	}
+	refusals := report.Refusals()
+	if len(refusals) == 0 {
+		return nil
+	}
+	code := exitAgain
+	texts := make([]string, len(refusals))
+	for i, f := range refusals {
+		texts[i] = f.Text
+		if !f.Passing {
+			code = exitError
+		}
+	}
+	return &failure{code, fmt.Errorf("redis at %s is not fit to keep operations: %s", s.p.where, strings.Join(texts, "; "))}
+}
+
+func terms(spec jobs.KindSpec) ledger.Terms {
+	return ledger.Terms{
+		Dependency:  spec.Dependency,
+		Budget:      budget.Params{RatioMilli: spec.BudgetRatioMilli, Cap: spec.BudgetCap, FloorMilliPerSecond: spec.BudgetFloorMilliPerSecond},
+		MinResponse: ms(spec.MinResponseMS),
+		Retention:   spec.Retention,
+	}
+}
+
+func submitTerms(spec jobs.KindSpec) ledger.SubmitTerms {
+	return ledger.SubmitTerms{Terms: terms(spec), MaxBacklog: spec.MaxBacklog, ClaimLease: policy.ClaimLease(ms(spec.TimeoutMS))}
+}
+
+func target(spec jobs.KindSpec) ledger.Target {
+	return ledger.Target{BaseURL: spec.BaseURL, Idempotency: spec.Idempotency, KeyHeader: spec.KeyHeader,
+		KeyWindow: ms(spec.KeyWindowMS), ClaimLease: policy.ClaimLease(ms(spec.TimeoutMS))}
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,369 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+)
+
+func (p *program) showCommand() *cobra.Command {
+	var reveal bool
+	cmd := &cobra.Command{
+		Use:   "show KIND/KEY|KEY",
+		Short: "Show one operation with its timeline",
+		Long: "show tells what is known of an operation: first its state, whether it took effect, how often it was sent and under which\n" +
+			"key, and its result; then everything that happened. A bare KEY shows every kind that has it. Path, body, headers and\n" +
+			"answers are masked unless --reveal is given, which is written to the audit.",
+		Args: cobra.ExactArgs(1),
+		RunE: p.command(limited, []string{asTable, asJSON, asJSONL, asName}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			return p.show(ctx, args[0], reveal, false)
+		}),
+	}
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "show path, body, headers and answers too; written to the audit")
+	return cmd
+}
+
+func (p *program) dlqShowCommand() *cobra.Command {
+	var reveal bool
+	cmd := &cobra.Command{
+		Use:   "show KIND/KEY|KEY",
+		Short: "Show one dead letter, and what to do next",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.command(limited, []string{asTable, asJSON, asJSONL, asName}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			return p.show(ctx, args[0], reveal, true)
+		}),
+	}
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "show path, body, headers and answers too; written to the audit")
+	return cmd
+}
+
+// shown is an operation as show writes it: its JSON, and what only show has.
+type shown struct {
+	jobs.Operation
+	Request *revealed         `json:"request,omitempty"` // with --reveal
+	Answers map[string]string `json:"answers,omitempty"` // with --reveal: by number of the attempt
+	Ref     *string           `json:"ref,omitempty"`     // what a person gave as proof
+	Next    []string          `json:"next,omitempty"`    // dlq show: what can be done
+}
+
+// revealed is the request, for eyes that asked for it.
+type revealed struct {
+	Method      string            `json:"method"`
+	Path        string            `json:"path"`
+	ContentType string            `json:"content_type"`
+	Headers     map[string]string `json:"headers"`
+	Params      map[string]string `json:"params"`
+	Body        string            `json:"body"`                  // "" if it is not text
+	BodyBase64  string            `json:"body_base64,omitempty"` // then it is here
+}
+
+func (p *program) show(ctx context.Context, name string, reveal, advise bool) error {
+	whole := strings.Contains(name, "/")
+	if err := checkOperationName(name, whole); err != nil {
+		return &failure{exitUsage, err}
+	}
+	a := reads
+	if reveal {
+		a = writes
+	}
+	s, err := p.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	places, err := s.find(ctx, name, whole)
+	if err != nil {
+		return err
+	}
+	details, err := s.ledger.Details(ctx, places, s.known)
+	if err != nil {
+		return err
+	}
+	details = slices.DeleteFunc(details, func(d *ledger.Detail) bool { return d == nil })
+	if len(details) == 0 {
+		if !whole && len(s.known) == 0 {
+			return s.unknownKind("")
+		}
+		return &failure{exitNotFound, fmt.Errorf("%s: %w in namespace %s", name, ledger.ErrNotFound, s.ledger.Namespace())}
+	}
+	if reveal {
+		for _, d := range details { // before anything is shown: who cannot be written down sees nothing
+			if err := s.ledger.Note(ctx, d.Dependency, d.ID().String(), "reveal", ledger.Actor{By: p.by()}); err != nil {
+				return err
+			}
+		}
+	}
+	now, err := s.ledger.Now(ctx)
+	if err != nil {
+		return err
+	}
+	items := make([]shown, len(details))
+	for i, d := range details {
+		items[i] = s.shownOf(d, reveal, advise, now)
+	}
+	return p.writeShown(s, details, items, whole, reveal)
+}
+
+func checkOperationName(name string, whole bool) error {
+	if whole {
+		_, err := jobs.ParseID(name)
+		return err
+	}
+	return jobs.CheckKey(name)
+}
+
+// find returns where an operation may be. A bare key is looked for under every kind.
+func (s *session) find(ctx context.Context, name string, whole bool) ([]ledger.Place, error) {
+	if whole {
+		id, err := jobs.ParseID(name)
+		if err != nil {
+			return nil, err
+		}
+		return s.places(ctx, []jobs.ID{id})
+	}
+	var places []ledger.Place
+	for _, kind := range slices.Sorted(maps.Keys(s.known)) {
+		places = append(places, ledger.Place{Dependency: s.known[kind].Dependency, ID: jobs.ID{Kind: kind, Key: jobs.Key(name)}})
+	}
+	return places, nil
+}
+
+// places says where operations are by the binding of their kinds; those of a kind
+// that nobody knows are looked for at every dependency, and left out if they are
+// nowhere.
+func (s *session) places(ctx context.Context, ids []jobs.ID) ([]ledger.Place, error) {
+	var out, unsure []ledger.Place
+	var deps []jobs.Dependency
+	for _, id := range ids {
+		if spec, ok := s.known[id.Kind]; ok {
+			out = append(out, ledger.Place{Dependency: spec.Dependency, ID: id})
+			continue
+		}
+		if deps == nil {
+			var err error
+			if deps, err = s.ledger.Dependencies(ctx); err != nil {
+				return nil, err
+			}
+		}
+		for _, dep := range deps {
+			unsure = append(unsure, ledger.Place{Dependency: dep, ID: id})
+		}
+	}
+	found, err := s.ledger.Locate(ctx, unsure)
+	if err != nil {
+		return nil, err
+	}
+	for i, there := range found {
+		if there {
+			out = append(out, unsure[i])
+		}
+	}
+	return out, nil
+}
+
+func (s *session) shownOf(d *ledger.Detail, reveal, advise bool, now time.Time) shown {
+	out := shown{Operation: d.Operation}
+	if d.Ref != "" {
+		out.Ref = &d.Ref
+	}
+	if advise {
+		out.Next = next(&d.Operation, now)
+	}
+	if reveal {
+		out.Answers = d.Answers
+		if d.Request.Method != "" {
+			out.Request = &revealed{Method: d.Request.Method, Path: d.Request.Path, ContentType: d.Request.ContentType,
+				Headers: d.Request.Headers, Params: d.Request.Params}
+			if utf8.Valid(d.Request.Body) {
+				out.Request.Body = string(d.Request.Body)
+			} else {
+				out.Request.BodyBase64 = base64.StdEncoding.EncodeToString(d.Request.Body)
+			}
+		}
+		return out
+	}
+	hideSecrets(&out.Operation)
+	out.Timeline = slices.Clone(out.Timeline)
+	for i, e := range out.Timeline {
+		if e.Note != nil {
+			note := masked(*e.Note)
+			out.Timeline[i].Note = &note
+		}
+	}
+	return out
+}
+
+func (p *program) writeShown(s *session, details []*ledger.Detail, items []shown, whole, reveal bool) error {
+	switch p.flags.output {
+	case asJSON:
+		if whole && len(items) == 1 {
+			return p.writeJSON(items[0])
+		}
+		return p.writeJSON(struct {
+			Items []shown `json:"items"`
+		}{items})
+	case asJSONL:
+		for _, item := range items {
+			if err := p.writeLine(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	case asName:
+		for _, item := range items {
+			p.print("%s", item.ID())
+		}
+		return nil
+	}
+	for i, item := range items {
+		if i > 0 {
+			p.print("")
+		}
+		p.showText(s, details[i], item, reveal)
+	}
+	return nil
+}
+
+// showText is what a person sees: the answer to the most pressing questions first.
+func (p *program) showText(s *session, d *ledger.Detail, o shown, reveal bool) {
+	spec, known := s.known[o.Kind]
+	p.print("%s: %s, applied %s, %s, result %s", o.ID(), stateText(&o.Operation), o.Applied, sentText(&o.Operation, spec, known), pairsOrNone(o.Result))
+	p.print("")
+	p.table(grid{rows: factRows(o, d)})
+	p.print("")
+	timeline := grid{header: []string{"at", "event", "n", "by", "outcome", "class", "status", "took", "verdict", "next in", "note"}}
+	for _, e := range o.Timeline {
+		n, status := "-", "-"
+		if e.N > 0 {
+			n = strconv.Itoa(e.N)
+		}
+		if e.Status > 0 {
+			status = strconv.Itoa(e.Status)
+		}
+		timeline.add(instant(e.At), e.Event, n, orDash(e.By), orDash(string(e.Outcome)), orDash(string(e.Class)), status,
+			spanText(e.DurationMS), orDash(string(e.Verdict)), spanText(e.DelayMS), orDash(deref(e.Note)))
+	}
+	p.table(timeline)
+	p.print("")
+	p.showRequest(d, spec, known, reveal)
+	if len(o.Next) > 0 {
+		p.print("")
+		p.print("what to do next:")
+		for _, line := range o.Next {
+			p.print("  %s", line)
+		}
+	}
+}
+
+func sentText(o *jobs.Operation, spec jobs.KindSpec, known bool) string {
+	switch {
+	case o.Sends == 0:
+		return "never sent"
+	case known && spec.KeyHeader == "":
+		return count(o.Sends, "send") + " without a key"
+	}
+	return count(o.Sends, "send") + " under key " + o.IdempotencyKey
+}
+
+func pairsOrNone(m map[string]string) string {
+	if len(m) == 0 {
+		return "none"
+	}
+	return pairsText(m)
+}
+
+func factRows(o shown, d *ledger.Detail) [][]string {
+	rows := [][]string{
+		{"dependency", string(o.Dependency)},
+		{"attempts", sendsText(&o.Operation) + " sends, " + strconv.Itoa(d.Used) + " of them count"},
+		{"created", instant(o.CreatedAt)},
+		{"deadline", instant(o.DeadlineAt)},
+	}
+	add := func(name, value string) {
+		if value != "" && value != "-" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	add("not before", instant(o.NotBefore))
+	add("next attempt", instant(o.NextAt))
+	add("first sent", instant(o.FirstSentAt))
+	add("ended", instant(o.EndedAt))
+	add("idempotency", string(o.Idempotency))
+	add("key safe until", instant(o.KeySafeUntil))
+	add("credential", o.Credential)
+	add("correlation id", deref(o.CorrelationID))
+	add("columns", pairsText(o.Columns))
+	add("flags", join(o.Flags))
+	add("then", deref(o.Intent))
+	add("batch", deref(o.Batch))
+	if o.Last != nil {
+		add("last error", deref(o.Last.Error))
+	}
+	if d.By != "" {
+		add("resolved by", strings.TrimSpace(d.By+" "+d.Ref))
+	}
+	return rows
+}
+
+func spanText(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return ms(*n).String()
+}
+
+func (p *program) showRequest(d *ledger.Detail, spec jobs.KindSpec, known, reveal bool) {
+	r := d.Request
+	if r.Method == "" {
+		p.print("request: gone (only what answers duplicates is kept)")
+		return
+	}
+	if !reveal {
+		path := "(path masked)"
+		if known {
+			path = spec.Path
+		}
+		p.print("request: %s %s, %s, %s, body of %s; --reveal shows them", r.Method, path, orDash(r.ContentType),
+			count(len(r.Headers), "header"), count(len(r.Body), "byte"))
+		return
+	}
+	p.print("request: %s %s", r.Method, r.Path)
+	if r.ContentType != "" {
+		p.print("  Content-Type: %s", r.ContentType)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		p.print("  %s: %s", name, r.Headers[name])
+	}
+	p.print("  %s", bodyText(r.Body))
+	for _, n := range slices.SortedFunc(maps.Keys(d.Answers), byNumber) {
+		p.print("answer to attempt %s:", n)
+		p.print("  %s", bodyText([]byte(d.Answers[n])))
+	}
+}
+
+func byNumber(a, b string) int {
+	x, _ := strconv.Atoi(a)
+	y, _ := strconv.Atoi(b)
+	return x - y
+}
+
+func bodyText(body []byte) string {
+	switch {
+	case len(body) == 0:
+		return "(no body)"
+	case !utf8.Valid(body):
+		return fmt.Sprintf("(%s that are not text)", count(len(body), "byte"))
+	}
+	return string(body)
+}
