@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -38,13 +39,14 @@ type Limits struct {
 	Timeout time.Duration // of one call
 }
 
-// What the clocks of two processes' worth of goroutines may differ by before a
-// call counts as held too long, and what a call's end may be seen later than the
-// slot was freed.
 const (
-	holdGrace = time.Second
-	endGrace  = 20 * time.Millisecond
-	fillEarly = time.Second // P4 lets first attempts of the second before fill too
+	// holdGrace is what a busy machine may take to notice that a call is over.
+	holdGrace = 2 * time.Second
+	// endGrace: the gateway may see a client leave later than its slot was free.
+	endGrace = 20 * time.Millisecond
+	// drawnEarly: a token is drawn, and a first attempt fills, before the request
+	// arrives here. Two that were drawn this far apart may arrive together.
+	drawnEarly = time.Second
 )
 
 // Judge says what came of a rehearsal. Pure.
@@ -91,9 +93,9 @@ func (j *judgement) broken(promise, format string, args ...any) {
 }
 
 // order holds the two accounts of one order against each other.
-func (j *judgement) order(in *Order) {
-	entry := j.entries[refKey{in.Route, in.Reference}]
-	calls := j.calls[in.Correlation]
+func (j *judgement) order(order *Order) {
+	entry := j.entries[refKey{order.Route, order.Reference}]
+	calls := j.calls[order.Correlation]
 	if len(calls) > 0 {
 		j.report.FirstAttempts++
 		j.report.Retries += len(calls) - 1
@@ -103,42 +105,42 @@ func (j *judgement) order(in *Order) {
 		j.report.ChargedOnce++
 	case entry.SideEffects > 1:
 		j.report.ChargedTwice++
-		j.broken("P1", "%s took effect %d times", in.ID, entry.SideEffects)
+		j.broken("P1", "%s took effect %d times", order.ID, entry.SideEffects)
 	}
-	if in.Keyed {
-		j.sameKey(in, calls)
+	if order.Keyed {
+		j.sameKey(order, calls)
 	}
 
-	words := j.words[in.ID]
+	words := j.words[order.ID]
 	if len(words) != 1 {
 		j.report.Lost++
-		j.broken("P2", "%s is listed %d times, not once", in.ID, len(words))
+		j.broken("P2", "%s is listed %d times, not once", order.ID, len(words))
 		return
 	}
-	j.state(in, &words[0], entry.SideEffects)
-	j.deadline(in, &words[0], calls)
+	j.state(order, &words[0], entry.SideEffects)
+	j.deadline(order, &words[0], calls)
 }
 
 // sameKey: under a key that changes, the gateway cannot tell a resend from
 // a second operation, whether it happened to act on both or not.
-func (j *judgement) sameKey(in *Order, calls []Arrival) {
+func (j *judgement) sameKey(order *Order, calls []Arrival) {
 	for _, c := range calls {
 		if c.Key == "" || c.Key != calls[0].Key {
-			j.broken("P1", "%s was sent under the keys %q and %q", in.ID, calls[0].Key, c.Key)
+			j.broken("P1", "%s was sent under the keys %q and %q", order.ID, calls[0].Key, c.Key)
 			return
 		}
 	}
 }
 
 // state: every operation ends, and its end is true.
-func (j *judgement) state(in *Order, o *jobs.Operation, effects int) {
+func (j *judgement) state(order *Order, o *jobs.Operation, effects int) {
 	switch {
 	case !o.State.Ended():
-		j.lost("%s never ended: it is %s", in.ID, o.State)
+		j.lost("%s never ended: it is %s", order.ID, o.State)
 	case o.State == jobs.Succeeded && effects == 0:
-		j.lost("%s counts as succeeded, and the gateway knows of no effect", in.ID)
+		j.lost("%s counts as succeeded, and the gateway knows of no effect", order.ID)
 	case o.Applied == jobs.AppliedNo && effects > 0:
-		j.lost("%s counts as not applied, and the gateway acted on it", in.ID)
+		j.lost("%s counts as not applied, and the gateway acted on it", order.ID)
 	}
 	switch o.State {
 	case jobs.Succeeded:
@@ -162,14 +164,14 @@ func reasonOf(o *jobs.Operation) jobs.Reason {
 
 // deadline looks at the workers' requests: the request path's own calls came before
 // there was an operation.
-func (j *judgement) deadline(in *Order, o *jobs.Operation, calls []Arrival) {
+func (j *judgement) deadline(order *Order, o *jobs.Operation, calls []Arrival) {
 	if o.DeadlineAt == nil {
 		return
 	}
 	for _, c := range calls {
 		if c.Attempt != "" && c.At.After(o.DeadlineAt.Time) {
 			j.report.Late++
-			j.broken("P3", "%s: attempt %s arrived %s after the deadline", in.ID, c.Attempt, c.At.Sub(o.DeadlineAt.Time).Round(time.Millisecond))
+			j.broken("P3", "%s: attempt %s arrived %s after the deadline", order.ID, c.Attempt, c.At.Sub(o.DeadlineAt.Time).Round(time.Millisecond))
 		}
 	}
 }
@@ -177,8 +179,8 @@ func (j *judgement) deadline(in *Order, o *jobs.Operation, calls []Arrival) {
 // strangers: money that moved for something nobody asked for.
 func (j *judgement) strangers() {
 	known := make(map[refKey]bool, len(j.Orders))
-	for _, in := range slices.Concat(j.Orders, j.Settled) {
-		known[refKey{in.Route, in.Reference}] = true
+	for _, order := range slices.Concat(j.Orders, j.Settled) {
+		known[refKey{order.Route, order.Reference}] = true
 	}
 	for _, e := range j.Ledger {
 		if !known[refKey{e.Route, e.Reference}] && e.SideEffects > 0 {
@@ -188,10 +190,10 @@ func (j *judgement) strangers() {
 }
 
 // storm looks at every window between two requests: the extra calls in [a,b] must
-// not exceed cap + ratio x first attempts in [a-1s,b] + floor x (b-a). With the
+// not exceed cap + ratio x first attempts in [a-1s,b] + floor x (b-a+1s). With the
 // running sums E (extra), F (first) and time t that is, for all a <= b,
 //
-//	E(b) - ratio F(b) - floor b  -  (E(before a) - ratio F(before a-1s) - floor a)  <=  cap
+//	E(b) - ratio F(b) - floor b  -  (E(before a) - ratio F(before a-1s) - floor (a-1s))  <=  cap
 //
 // so one pass with the least second half so far looks at all of them.
 func (j *judgement) storm() {
@@ -205,16 +207,13 @@ func (j *judgement) storm() {
 	var extra, first float64
 	var firstsAt []time.Time // in order
 	early := 0               // how many of them lie before a-1s
-	least, worst, worstAt := 0.0, 0.0, start
-	for i, a := range arrivals {
+	least, worst, worstAt := math.Inf(1), 0.0, start
+	for _, a := range arrivals {
 		t := a.At.Sub(start).Seconds()
-		for early < len(firstsAt) && firstsAt[early].Before(a.At.Add(-fillEarly)) {
+		for early < len(firstsAt) && firstsAt[early].Before(a.At.Add(-drawnEarly)) {
 			early++
 		}
-		before := extra - j.Limits.Ratio*float64(early) - j.Limits.FloorPerSecond*t
-		if i == 0 || before < least {
-			least = before
-		}
+		least = min(least, extra-j.Limits.Ratio*float64(early)-j.Limits.FloorPerSecond*(t-drawnEarly.Seconds()))
 		if seen[a.Correlation] {
 			extra++
 		} else {
@@ -248,7 +247,6 @@ func (j *judgement) slots() {
 		if held := a.Ended.Sub(a.At); a.Ended.IsZero() || held > j.Limits.Timeout+holdGrace {
 			j.broken("P5", "a call of %s was open for %s, %s are allowed", a.Correlation, held.Round(time.Millisecond), j.Limits.Timeout)
 		}
-		// The gateway may see a client leave later than its slot was free.
 		end := a.At.Add(j.Limits.Timeout - endGrace)
 		if a.Ended.Before(end) {
 			end = a.Ended

@@ -98,12 +98,12 @@ func TestJudgeFindsEachBrokenPromise(t *testing.T) {
 			e.Operations[0].DeadlineAt = jobs.At(after(-time.Second))
 		}, "", func(r Report) bool { return r.Late == 0 }},
 		{"more calls than the budget gives", func(e *Evidence) {
-			for i := range 4 {
+			for i := range 5 {
 				e.Arrivals = append(e.Arrivals, Arrival{Correlation: "demo-1", Attempt: "3", Key: "charge:order-1",
 					At: after(2*time.Second + time.Duration(i)*time.Millisecond), Ended: after(2*time.Second + time.Duration(i)*time.Millisecond)})
 			}
 		}, "P4", nil},
-		{"a call that holds its slot", func(e *Evidence) { e.Arrivals[1].Ended = after(3100 * time.Millisecond) }, "P5", nil},
+		{"a call that holds its slot", func(e *Evidence) { e.Arrivals[1].Ended = after(4100 * time.Millisecond) }, "P5", nil},
 		{"a call that never ended", func(e *Evidence) { e.Arrivals[1].Ended = time.Time{} }, "P5", nil},
 		{"more calls at once than slots", func(e *Evidence) {
 			e.Limits.Cap = 10
@@ -172,7 +172,7 @@ func stormInSomeWindow(e Evidence) bool {
 					extra++
 				}
 			}
-			allowed := float64(e.Limits.Cap) + e.Limits.Ratio*firsts + e.Limits.FloorPerSecond*b.At.Sub(a.At).Seconds()
+			allowed := float64(e.Limits.Cap) + e.Limits.Ratio*firsts + e.Limits.FloorPerSecond*(b.At.Sub(a.At).Seconds()+1)
 			if extra > allowed+1e-6 {
 				return true
 			}

@@ -69,30 +69,32 @@ func drawOrder(i int, w way, r *rand.Rand) Order {
 	case 1:
 		kind, name = kindPayout, "payout"
 	}
-	in := Order{Route: route, Reference: fmt.Sprintf("%s-%05d", name, i+1), Correlation: fmt.Sprintf("demo-%05d", i+1),
+	order := Order{Route: route, Reference: fmt.Sprintf("%s-%05d", name, i+1), Correlation: fmt.Sprintf("demo-%05d", i+1),
 		Keyed: kind != kindPayout, way: w}
-	in.ID = jobs.ID{Kind: kind, Key: jobs.Key(in.Reference)}
+	order.ID = jobs.ID{Kind: kind, Key: jobs.Key(order.Reference)}
 	if w == neverAttempted && r.IntN(10) == 0 {
-		in.deadline = tightDeadline
+		order.deadline = tightDeadline
 	}
-	in.body = fmt.Appendf(nil, `{"reference":%q,"amount":%d,"currency":"GBP"}`, in.Reference, 100+r.IntN(90_000))
+	order.body = fmt.Appendf(nil, `{"reference":%q,"amount":%d,"currency":"GBP"}`, order.Reference, 100+r.IntN(90_000))
 	if kind == kindVoid {
-		in.body = fmt.Appendf(nil, `{"reference":%q}`, in.Reference)
+		order.body = fmt.Appendf(nil, `{"reference":%q}`, order.Reference)
 	}
-	return in
+	return order
 }
 
 // submission is the order as it is handed over.
-func (in *Order) submission(attempted *jobs.Attempted) *jobs.Submission {
-	s := &jobs.Submission{Kind: in.ID.Kind, Key: in.ID.Key, Body: in.body, CorrelationID: in.Correlation, Attempted: attempted}
-	if in.deadline > 0 {
-		s.Deadline = in.deadline.String()
+func (order *Order) submission(attempted *jobs.Attempted) *jobs.Submission {
+	s := &jobs.Submission{Kind: order.ID.Kind, Key: order.ID.Key, Body: order.body, CorrelationID: order.Correlation, Attempted: attempted}
+	if order.deadline > 0 {
+		s.Deadline = order.deadline.String()
 	}
-	if attempted != nil && in.Keyed {
-		s.IdempotencyKey = in.idempotencyKey()
+	if attempted != nil && order.Keyed {
+		s.IdempotencyKey = order.idempotencyKey()
 	}
 	return s
 }
 
 // idempotencyKey is what the request path sends, and Redrive's default.
-func (in *Order) idempotencyKey() string { return string(in.ID.Kind) + ":" + string(in.ID.Key) }
+func (order *Order) idempotencyKey() string {
+	return string(order.ID.Kind) + ":" + string(order.ID.Key)
+}

@@ -26,21 +26,21 @@ func TestOrdersAreOfEveryWayAndClass(t *testing.T) {
 	t.Parallel()
 	ways, kinds, tight := map[way]int{}, map[jobs.Kind]int{}, 0
 	references := map[string]bool{}
-	for _, in := range drawOrders(300, dice(1)) {
-		ways[in.way]++
-		kinds[in.ID.Kind]++
-		if in.deadline > 0 {
+	for _, order := range drawOrders(300, dice(1)) {
+		ways[order.way]++
+		kinds[order.ID.Kind]++
+		if order.deadline > 0 {
 			tight++
 		}
-		if references[in.Reference] {
-			t.Fatalf("reference %s twice: the gateway's ledger could not tell them apart", in.Reference)
+		if references[order.Reference] {
+			t.Fatalf("reference %s twice: the gateway's ledger could not tell them apart", order.Reference)
 		}
-		references[in.Reference] = true
-		if !json.Valid(in.body) {
-			t.Fatalf("body %s is not JSON", in.body)
+		references[order.Reference] = true
+		if !json.Valid(order.body) {
+			t.Fatalf("body %s is not JSON", order.body)
 		}
-		if in.Keyed == (in.ID.Kind == kindPayout) {
-			t.Fatalf("%s: keyed %v", in.ID, in.Keyed)
+		if order.Keyed == (order.ID.Kind == kindPayout) {
+			t.Fatalf("%s: keyed %v", order.ID, order.Keyed)
 		}
 	}
 	if ways[neverAttempted] != 150 || ways[timedOut] != 90 || ways[refused] != 60 {

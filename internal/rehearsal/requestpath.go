@@ -3,12 +3,12 @@ package rehearsal
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -58,8 +58,8 @@ func (p *requestPath) attempt(ctx context.Context, orders []Order, atOnce int) e
 	var shoppers sync.WaitGroup        // they end when next is closed
 	for range min(atOnce, len(orders)) {
 		shoppers.Go(func() {
-			for in := range next {
-				if err := p.attemptOne(ctx, in); err != nil {
+			for order := range next {
+				if err := p.attemptOne(ctx, order); err != nil {
 					failed <- err
 					return
 				}
@@ -87,55 +87,75 @@ func (p *requestPath) attempt(ctx context.Context, orders []Order, atOnce int) e
 	return err
 }
 
-func (p *requestPath) attemptOne(ctx context.Context, in *Order) error {
+func (p *requestPath) attemptOne(ctx context.Context, order *Order) error {
 	at := time.Now()
-	c := p.call(ctx, in)
-	if c.Outcome == jobs.OutcomeSucceeded || c.Verdict == jobs.VerdictPermanentFailure {
+	saw := p.call(ctx, order)
+	if saw.settled {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.settled = append(p.settled, *in)
+		p.settled = append(p.settled, *order)
 		return nil
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return p.submit(ctx, []handover{{in, &jobs.Attempted{ID: in.Correlation, Outcome: c.Outcome, Class: c.Class, FirstSentAt: at.UTC().Format(time.RFC3339Nano)}}})
+	return p.submit(ctx, []handover{{order, &jobs.Attempted{ID: order.Correlation, Outcome: saw.outcome, Class: saw.class,
+		FirstSentAt: at.UTC().Format(time.RFC3339Nano)}}})
 }
 
-// call makes the request path's one call and says what it met, by the same table
-// as Redrive's own attempts.
-func (p *requestPath) call(ctx context.Context, in *Order) policy.Classification {
-	spec := p.specs[in.ID.Kind]
-	req, err := http.NewRequestWithContext(ctx, spec.Method, p.baseURL+spec.Path, bytes.NewReader(in.body))
+// sight is what the request path made of its own call.
+type sight struct {
+	settled bool // the customer has an answer: there is nothing to hand over
+	outcome jobs.Outcome
+	class   jobs.Class
+}
+
+// call makes the request path's one call.
+func (p *requestPath) call(ctx context.Context, order *Order) sight {
+	spec := p.specs[order.ID.Kind]
+	req, err := http.NewRequestWithContext(ctx, spec.Method, p.baseURL+spec.Path, bytes.NewReader(order.body))
 	if err != nil {
-		return policy.Classify(policy.Sample{Phase: policy.PhaseInvalidRequest}, spec.Idempotency)
+		return sight{outcome: jobs.OutcomeNotSent, class: jobs.ClassOther}
 	}
 	req.Header.Set("Content-Type", spec.ContentType)
-	req.Header.Set("X-Correlation-Id", in.Correlation)
+	req.Header.Set("X-Correlation-Id", order.Correlation)
 	if spec.KeyHeader != "" {
-		req.Header.Set(spec.KeyHeader, in.idempotencyKey())
+		req.Header.Set(spec.KeyHeader, order.idempotencyKey())
 	}
-	return policy.Classify(sampleOf(p.client.Do(req)), spec.Idempotency)
-}
-
-func sampleOf(resp *http.Response, err error) policy.Sample {
-	// What the request path cannot rule out, it must assume: bytes went out.
-	sent := policy.Sample{WireBytes: 1, ReceivedAt: time.Now()}
+	resp, err := p.client.Do(req)
 	if err != nil {
-		switch {
-		case errors.Is(err, syscall.ECONNREFUSED):
-			return policy.Sample{Phase: policy.PhaseConnect}
-		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-			sent.Phase = policy.PhaseAnswerTimeout
-		default:
-			sent.Phase = policy.PhaseNoAnswer
-		}
-		return sent
+		return sightOfError(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	sent.Phase, sent.Status, sent.Header, sent.Body, sent.BodyCut = policy.PhaseAnswered, resp.StatusCode, resp.Header, body, err != nil
-	return sent
+	return sightOfAnswer(resp.StatusCode, body, err)
+}
+
+func sightOfError(err error) sight {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return sight{outcome: jobs.OutcomeNotSent, class: jobs.ClassConnect}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return sight{outcome: jobs.OutcomeUnknown, class: jobs.ClassTimeout}
+	}
+	return sight{outcome: jobs.OutcomeUnknown, class: jobs.ClassReset} // what it cannot rule out it must assume
+}
+
+// sightOfAnswer knows this gateway: what it answers with 429 or 503 it has not acted
+// on, and a 402 is final. Redrive, which knows no gateway's word, is more careful.
+func sightOfAnswer(status int, body []byte, err error) sight {
+	switch {
+	case status == http.StatusPaymentRequired, status == http.StatusCreated && err == nil && json.Valid(body):
+		return sight{settled: true}
+	case status == http.StatusTooManyRequests:
+		return sight{outcome: jobs.OutcomeRefused, class: jobs.Class429}
+	case status == http.StatusServiceUnavailable:
+		return sight{outcome: jobs.OutcomeRefused, class: jobs.Class503}
+	case status/100 == 5:
+		return sight{outcome: jobs.OutcomeUnknown, class: jobs.Class5xx}
+	}
+	return sight{outcome: jobs.OutcomeUnknown, class: jobs.ClassOther}
 }
 
 // trickle hands over orders that were never attempted, in even portions over span.

@@ -37,9 +37,23 @@ type Options struct {
 	ShowFunc func(Progress)
 	Log      *slog.Logger // what the parts have to say; nil: silent
 
-	// senderFunc wraps the client that workers send with: tests break promises by it.
+	// For tests: senderFunc wraps the client that workers send with, to break
+	// promises by it; course makes it shorter (zero: [wholeCourse]).
 	senderFunc func(worker.Sender) worker.Sender
+	course     course
 }
+
+// course is how long the parts of a rehearsal take. Everything is short, so that it
+// ends within a minute: no operation outlives its deadline, and nothing is waited
+// for after that.
+type course struct {
+	trickle  time.Duration // over which what was never attempted is handed over
+	fault    time.Duration // the fault that was asked for, from the start of that
+	deadline time.Duration // of the kinds
+	over     time.Duration // what has not ended by then is for the judge
+}
+
+var wholeCourse = course{trickle: 2 * time.Second, fault: 5 * time.Second, deadline: 40 * time.Second, over: 55 * time.Second}
 
 // Progress is how far a rehearsal is.
 type Progress struct {
@@ -66,18 +80,13 @@ func (p Progress) Ended() int {
 	return int(n)
 }
 
-// The course of a rehearsal. Everything is short, so that it ends within a minute:
-// no operation outlives its deadline, and nothing is waited for after that.
 const (
-	dependency   jobs.Dependency = "payrail"
-	trickleSpan                  = 2 * time.Second
-	faultSpan                    = 5 * time.Second // the fault as asked for, from the first hand-over under it
-	kindDeadline                 = 40 * time.Second
-	endsWithin                   = 55 * time.Second
-	settleSpan                   = sandbox.StormPatience + 2*time.Second // the gateway's last side effects
-
-	slots   = 16
-	timeout = 600 * time.Millisecond
+	dependency jobs.Dependency = "payrail"
+	slots                      = 16
+	timeout                    = 600 * time.Millisecond // of one call
+	watchEvery                 = 200 * time.Millisecond
+	// settleWithin is for the gateway's last side effects, of calls that were given up.
+	settleWithin = sandbox.StormPatience + 5*time.Second
 )
 
 // Run plays a rehearsal and judges it. It blocks until everything has ended, which
@@ -96,6 +105,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	o.Fault = mode
+	if o.course == (course{}) {
+		o.course = wholeCourse
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -202,7 +214,7 @@ func (s *stage) configure() *config.Config {
 
 	kind := func(name jobs.Kind, path string, class jobs.Idempotency, attempts int) *config.Kind {
 		k := config.NewKind(name, d, path)
-		k.Idempotency, k.MaxAttempts, k.Deadline = class, attempts, kindDeadline
+		k.Idempotency, k.MaxAttempts, k.Deadline = class, attempts, s.o.course.deadline
 		k.Backoff = config.Backoff{Base: 200 * time.Millisecond, Cap: 2 * time.Second}
 		c.Kinds[name] = k
 		return k
@@ -269,8 +281,8 @@ func (s *stage) play(ctx context.Context) (*Report, error) {
 func (s *stage) handOver(ctx context.Context) error {
 	orders := drawOrders(s.o.Operations, s.draw)
 	by := map[way][]Order{}
-	for _, in := range orders {
-		by[in.way] = append(by[in.way], in)
+	for _, order := range orders {
+		by[order.way] = append(by[order.way], order)
 	}
 	shoppers := min(max(s.o.Operations/10, 8), 500)
 	for _, incident := range []struct {
@@ -290,10 +302,10 @@ func (s *stage) handOver(ctx context.Context) error {
 	for i := range settled {
 		rest = append(rest, drawOrder(s.o.Operations+i, neverAttempted, s.draw))
 	}
-	if err := s.gateway.SetFault(sandbox.Fault{Mode: s.o.Fault, For: faultSpan}); err != nil {
+	if err := s.gateway.SetFault(sandbox.Fault{Mode: s.o.Fault, For: s.o.course.fault}); err != nil {
 		return err
 	}
-	return s.path.trickle(ctx, rest, trickleSpan)
+	return s.path.trickle(ctx, rest, s.o.course.trickle)
 }
 
 // silence is the outage in which the request path's calls get no usable answer: of
@@ -306,15 +318,14 @@ func silence(asked sandbox.Mode) sandbox.Fault {
 	case sandbox.Flaky:
 		return sandbox.Fault{Mode: sandbox.LostReplies, Share: &always}
 	}
-	return sandbox.Fault{Mode: sandbox.Slow}
+	// Slower than the request path's patience even at its fastest, a quarter of that.
+	return sandbox.Fault{Mode: sandbox.Slow, Latency: 5 * patience}
 }
-
-const watchEvery = 200 * time.Millisecond
 
 // watch shows how it goes until every operation has ended, or the time is over:
 // what has not ended then is for the judge.
 func (s *stage) watch(ctx context.Context, handed <-chan error) error {
-	over := time.NewTimer(endsWithin)
+	over := time.NewTimer(s.o.course.over)
 	defer over.Stop()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -366,7 +377,7 @@ func (s *stage) progress(ctx context.Context) (Progress, error) {
 // accounts.
 func (s *stage) judge() (*Report, error) {
 	took := time.Since(s.began)
-	ctx, cancel := context.WithTimeout(context.Background(), settleSpan+10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), settleWithin)
 	defer cancel()
 	if err := s.door.settled(ctx); err != nil {
 		return nil, err

@@ -1,0 +1,250 @@
+package rehearsal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"redrive/internal/gateway"
+	"redrive/internal/jobs"
+	"redrive/internal/policy"
+	"redrive/internal/sandbox"
+	"redrive/internal/worker"
+)
+
+// shortCourse is a rehearsal for a test: the same parts, less waiting.
+var shortCourse = course{trickle: 400 * time.Millisecond, fault: 1500 * time.Millisecond, deadline: 20 * time.Second, over: 30 * time.Second}
+
+func play(t *testing.T, o Options) *Report {
+	t.Helper()
+	o.course = shortCourse
+	if o.Workers == 0 {
+		o.Workers = 1
+	}
+	if o.Store == "" {
+		o.Store = StoreMemory
+	}
+	t.Logf("%d operations, fault %s, seed %d, %s", o.Operations, o.Fault, o.Seed, o.Store)
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// promised fails the test with what a person would want to see.
+func promised(t *testing.T, r *Report) {
+	t.Helper()
+	if !r.Kept() {
+		var b strings.Builder
+		if err := r.WriteText(&b); err != nil {
+			t.Error(err)
+		}
+		t.Errorf("a promise was broken:\n%s", b.String())
+	}
+}
+
+// A rehearsal mostly waits, so several are played at once.
+const playedAtOnce = 4
+
+func TestPromisesHoldUnderEveryFaultOnBothStores(t *testing.T) {
+	t.Parallel()
+	for _, store := range []StoreChoice{StoreMemory, StoreRedis} {
+		t.Run(string(store), func(t *testing.T) {
+			t.Parallel()
+			reports, errs := make([]*Report, len(sandbox.Modes)), make([]error, len(sandbox.Modes))
+			var played sync.WaitGroup
+			places := make(chan struct{}, playedAtOnce) // one value per rehearsal under way
+			for i, fault := range sandbox.Modes {
+				played.Go(func() {
+					places <- struct{}{}
+					defer func() { <-places }()
+					reports[i], errs[i] = Run(t.Context(), Options{Operations: 40, Fault: fault, Seed: 7, Workers: 1, Store: store, course: shortCourse})
+				})
+			}
+			played.Wait()
+			for i, fault := range sandbox.Modes {
+				t.Run(string(fault), func(t *testing.T) {
+					if errs[i] != nil {
+						t.Fatal(errs[i])
+					}
+					checkFault(t, reports[i], fault)
+				})
+			}
+		})
+	}
+}
+
+func checkFault(t *testing.T, r *Report, fault sandbox.Mode) {
+	t.Helper()
+	promised(t, r)
+	ended := r.Succeeded
+	for _, n := range r.Dead {
+		ended += n
+	}
+	if r.Operations != 40 || ended != 40 {
+		t.Errorf("%d operations, %d ended: %+v", r.Operations, ended, r)
+	}
+	if r.Succeeded < 25 {
+		t.Errorf("only %d of 40 succeeded, and the gateway healed: %+v", r.Succeeded, r)
+	}
+	if fault == sandbox.Decline && r.Dead[jobs.ReasonPermanent] == 0 {
+		t.Errorf("nothing was declined: %+v", r)
+	}
+	if r.Retries == 0 {
+		t.Errorf("nothing was retried: %+v", r)
+	}
+}
+
+func TestPromisesHoldWithThreeWorkers(t *testing.T) {
+	t.Parallel()
+	r := play(t, Options{Operations: 60, Fault: sandbox.LostReplies, Seed: 3, Workers: 3, Store: StoreRedis})
+	promised(t, r)
+}
+
+func TestTheSameSeedHandsOverTheSameOperations(t *testing.T) {
+	t.Parallel()
+	a := play(t, Options{Operations: 20, Fault: sandbox.None, Seed: 5})
+	b := play(t, Options{Operations: 20, Fault: sandbox.None, Seed: 5})
+	if a.Operations != b.Operations || a.ChargedOnce != b.ChargedOnce || a.Succeeded != b.Succeeded {
+		t.Errorf("two rehearsals of one seed ended differently: %+v and %+v", a, b)
+	}
+}
+
+// brokenSender is a client as it must not be. Its requests go out by a plain HTTP
+// client that obeys no deadline.
+type brokenSender struct {
+	worker.Sender
+	key      func(gateway.Call) string // of one request
+	requests int                       // for each call
+	delay    time.Duration             // before each request
+	lie      bool                      // say "succeeded" and send nothing
+}
+
+func (s brokenSender) Send(_ context.Context, call gateway.Call) gateway.Answer {
+	a := gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseAnswered, Status: http.StatusCreated, Body: []byte(`{}`), ReceivedAt: time.Now()}, WireBytes: 1}
+	if s.lie {
+		return a
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for range s.requests {
+		time.Sleep(s.delay)
+		req, err := http.NewRequest(call.Request.Method, call.BaseURL+call.Request.Path, bytes.NewReader(call.Request.Body))
+		if err != nil {
+			panic(err)
+		}
+		req.Header.Set("X-Correlation-Id", call.Request.CorrelationID)
+		req.Header.Set("Redrive-Attempt", fmt.Sprint(call.Attempt))
+		if call.KeyHeader != "" {
+			req.Header.Set(call.KeyHeader, s.key(call))
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			a.Sample = policy.Sample{Phase: policy.PhaseNoAnswer, WireBytes: 1}
+			continue
+		}
+		resp.Body.Close()
+		a.Sample.Status = resp.StatusCode
+	}
+	a.Sample.WireBytes = 1
+	return a
+}
+
+func ownKey(call gateway.Call) string { return call.Request.IdempotencyKey }
+
+// The judge is worth something only if it says so when a client breaks a promise.
+func TestABrokenClientIsFoundOut(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		fault  sandbox.Mode
+		sender brokenSender
+		want   string // promise
+		counts func(*Report) bool
+	}{
+		{"a new key for each attempt", sandbox.LostReplies, brokenSender{requests: 1, key: func(c gateway.Call) string {
+			return fmt.Sprintf("%s-%d", c.Request.IdempotencyKey, c.Attempt)
+		}}, "P1", func(r *Report) bool { return r.ChargedTwice > 0 }},
+		{"a hidden resend without a key", sandbox.None, brokenSender{requests: 2, key: func(gateway.Call) string { return "" }}, "P1",
+			func(r *Report) bool { return r.ChargedTwice > 0 }},
+		{"a success that is made up", sandbox.None, brokenSender{lie: true}, "P2", func(r *Report) bool { return r.Lost > 0 }},
+		{"sent long after the clocks were looked at", sandbox.None, brokenSender{requests: 1, key: ownKey, delay: 3200 * time.Millisecond}, "P3",
+			func(r *Report) bool { return r.Late > 0 }},
+		{"eight requests for each attempt", sandbox.None, brokenSender{requests: 8, key: ownKey}, "P4", func(r *Report) bool { return r.Retries > 200 }},
+		{"no timeout", sandbox.Slow, brokenSender{requests: 1, key: ownKey}, "P5", func(*Report) bool { return true }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := play(t, Options{Operations: 40, Fault: tc.fault, Seed: 11,
+				senderFunc: func(s worker.Sender) worker.Sender { tc.sender.Sender = s; return tc.sender }})
+			if r.Promises[tc.want] || r.Kept() || !tc.counts(r) {
+				t.Errorf("%s was not found broken: %+v", tc.want, r)
+			}
+		})
+	}
+}
+
+func TestOptionsThatCannotBePlayedAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Operations: 0, Workers: 1, Fault: sandbox.None}, "operations 0: want 1 to 10000"},
+		{Options{Operations: 10_001, Workers: 1, Fault: sandbox.None}, "operations 10001: want 1 to 10000"},
+		{Options{Operations: 1, Fault: sandbox.None}, "workers 0: want at least 1"},
+		{Options{Operations: 1, Workers: 1, Fault: "hail"}, `unknown mode "hail"`},
+	} {
+		if _, err := Run(t.Context(), tc.o); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%+v: error %v, want one that says %q", tc.o, err, tc.want)
+		}
+	}
+}
+
+func TestAnInterruptEndsEverythingInOrder(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var seen []Progress
+	_, err := Run(ctx, Options{Operations: 100, Fault: sandbox.Down, Seed: 1, Workers: 2, Store: StoreRedis, ShowFunc: func(p Progress) {
+		seen = append(seen, p)
+		if p.Requests > 10 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want context.Canceled", err)
+	}
+	if len(seen) == 0 || seen[len(seen)-1].Requests <= 10 {
+		t.Fatalf("nobody was told how it went: %+v", seen)
+	}
+}
+
+func TestTheStoreIsGoneAfterwards(t *testing.T) {
+	t.Parallel()
+	s, err := openStore(t.Context(), StoreRedis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, ok := strings.CutPrefix(s.url, "unix://")
+	if !ok {
+		t.Fatalf("url %q is not that of a socket", s.url)
+	}
+	if _, err := os.Stat(socket); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Dir(socket)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its folder is still there: %v", err)
+	}
+}
