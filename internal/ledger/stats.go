@@ -51,6 +51,8 @@ type Snapshot struct {
 	DueRetry    int64
 	OldestDueAt time.Time // when the operation at the head of the lanes came due, roughly: entered its state; zero: none due
 	TokensMilli int64     // as last written; -1: never
+	TokensAt    time.Time // until when the floor's tokens are in TokensMilli; zero: never
+	ReadAt      time.Time // by Redis' clock
 	Paused      bool
 	PausedUntil time.Time // zero while Paused: until resumed
 	PausedBy    string
@@ -76,10 +78,12 @@ func (l *Ledger) Snapshot(ctx context.Context, dep jobs.Dependency) (Snapshot, e
 	if err != nil {
 		return Snapshot{}, err
 	}
-	s := Snapshot{Dependency: dep, Counts: counts, DueFirst: first.Val(), DueRetry: retry.Val(), TokensMilli: -1, Begins: number(seq.Val())}
+	s := Snapshot{Dependency: dep, Counts: counts, DueFirst: first.Val(), DueRetry: retry.Val(), TokensMilli: -1, Begins: number(seq.Val()),
+		ReadAt: now.Val().UTC()}
 	g := gate.Val()
 	if _, err := strconv.ParseInt(g["tokens"], 10, 64); err == nil {
 		s.TokensMilli = number(g["tokens"])
+		s.TokensAt = time.UnixMilli(number(g["filled_at"])).UTC()
 	}
 	if until := number(g["hold_until"]); g["hold"] != "" && (until == 0 || until > now.Val().UnixMilli()) {
 		s.Paused, s.PausedBy, s.PausedNote = true, g["hold_by"], g["hold_note"]
