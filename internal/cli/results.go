@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+)
+
+// result is what came of an action on one operation.
+type result struct {
+	Operation    jobs.ID    `json:"operation"`
+	Result       string     `json:"result"` // done, pending, refused or missing
+	State        jobs.State `json:"state"`
+	Detail       string     `json:"detail"`
+	AttemptsLeft *int       `json:"attempts_left,omitempty"`
+}
+
+const (
+	resultDone    = "done"
+	resultPending = "pending" // done when the attempt under way ends
+	resultRefused = "refused"
+	resultMissing = "missing"
+)
+
+func resultOf(id jobs.ID, d ledger.Done) result {
+	r := result{Operation: id, State: d.State, Detail: d.Detail}
+	switch d.Verdict {
+	case ledger.DoneOK, ledger.DoneAgain:
+		r.Result = resultDone
+	case ledger.DonePending:
+		r.Result = resultPending
+	case ledger.DoneMissing:
+		r.Result = resultMissing
+	default:
+		r.Result = resultRefused
+	}
+	return r
+}
+
+// outcome is a bulk action as JSON.
+type outcome struct {
+	Action  string   `json:"action"`
+	Batch   *string  `json:"batch"`
+	Done    int      `json:"done"`
+	Pending int      `json:"pending"`
+	Refused int      `json:"refused"`
+	Missing int      `json:"missing"`
+	Items   []result `json:"items"`
+}
+
+// maxRows results are shown one by one; of more there are counts.
+const maxRows = 20
+
+// writeResults shows what came of an action, and ends accordingly. failed is the
+// error that it ended early with, if any.
+func (p *program) writeResults(action, past, batch string, results []result, failed error) error {
+	out := outcome{Action: action, Items: slices.DeleteFunc(results, func(r result) bool { return r.Result == "" })}
+	if batch != "" {
+		out.Batch = &batch
+	}
+	for _, r := range out.Items {
+		switch r.Result {
+		case resultDone:
+			out.Done++
+		case resultPending:
+			out.Pending++
+		case resultRefused:
+			out.Refused++
+		case resultMissing:
+			out.Missing++
+		}
+	}
+	if err := p.writeOutcome(out); err != nil {
+		return err
+	}
+	words := fmt.Sprintf("%s %d", past, out.Done)
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{out.Pending, "when its attempt ends"}, {out.Refused, "refused"}, {out.Missing, "not found"}} {
+		if n.n > 0 {
+			words += fmt.Sprintf(", %d %s", n.n, n.what)
+		}
+	}
+	if batch != "" {
+		words += ", batch " + batch
+	}
+	p.say("%s", words)
+	if failed != nil {
+		return &noted{failed, "it ended early: the same command again goes on with the rest"}
+	}
+	return exitWith(out.code())
+}
+
+func (o outcome) code() int {
+	good, bad := o.Done+o.Pending, o.Refused+o.Missing
+	switch {
+	case bad == 0:
+		return exitOK
+	case good > 0:
+		return exitPartly
+	case o.Refused == 0:
+		return exitNotFound
+	}
+	return exitConflict
+}
+
+func (p *program) writeOutcome(o outcome) error {
+	header := []string{"operation", "result", "state", "detail"}
+	row := func(r result) []string {
+		return []string{r.Operation.String(), r.Result, orDash(string(r.State)), orDash(r.detail())}
+	}
+	switch p.flags.output {
+	case asJSON:
+		if o.Items == nil {
+			o.Items = []result{}
+		}
+		return p.writeJSON(o)
+	case asJSONL:
+		for _, r := range o.Items {
+			if err := p.writeLine(r); err != nil {
+				return err
+			}
+		}
+	case asCSV:
+		g := grid{header: header}
+		for _, r := range o.Items {
+			g.add(row(r)...)
+		}
+		return writeCSV(p.stdout, g)
+	case asName:
+		for _, r := range o.Items {
+			if r.Result == resultDone || r.Result == resultPending {
+				p.print("%s", r.Operation)
+			}
+		}
+	default:
+		g := grid{header: header}
+		for _, r := range o.Items {
+			g.add(row(r)...)
+		}
+		if len(o.Items) > maxRows {
+			g = countResults(o.Items)
+		}
+		p.table(g)
+	}
+	return nil
+}
+
+func (r result) detail() string {
+	if r.AttemptsLeft != nil && r.Result == resultDone {
+		return strings.TrimSpace(fmt.Sprintf("%s left %s", count(*r.AttemptsLeft, "attempt"), r.Detail))
+	}
+	return r.Detail
+}
+
+// countResults counts by result and why.
+func countResults(items []result) grid {
+	type key struct{ result, detail string }
+	counts := map[key]int{}
+	var order []key
+	for _, r := range items {
+		k := key{r.Result, r.detail()}
+		if counts[k] == 0 {
+			order = append(order, k)
+		}
+		counts[k]++
+	}
+	slices.SortStableFunc(order, func(a, b key) int { return counts[b] - counts[a] })
+	g := grid{header: []string{"operations", "result", "detail"}}
+	for _, k := range order {
+		g.add(strconv.Itoa(counts[k]), k.result, orDash(k.detail))
+	}
+	return g
+}
