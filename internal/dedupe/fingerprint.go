@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Fields names what a fingerprint covers, in the order of its field digests.
@@ -76,17 +77,22 @@ func canonicalBody(contentType string, body []byte) []byte {
 	return canonical
 }
 
-var errNotCanonical = errors.New("duplicate key or trailing data")
+var errNotCanonical = errors.New("duplicate key, broken character, trailing data or too deep")
+
+// maxDepth bounds the nesting of what is made canonical: sorting copies each level
+// into the one above it.
+const maxDepth = 1000
 
 // Canonical rewrites a JSON text without layout and with sorted keys. Numbers
 // keep the digits they were written with. It returns an error for text that is
-// not JSON or that repeats a key in one object, because readers disagree about
-// what such an object means.
+// not JSON, that nests deeper than 1,000 levels, or that readers disagree about:
+// because it repeats a key in one object, or because a string holds a broken
+// character (invalid UTF-8 or half a surrogate pair, both read as U+FFFD).
 func Canonical(text []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var out bytes.Buffer
-	if err := canonicalValue(d, &out); err != nil {
+	if err := canonicalValue(d, &out, 0); err != nil {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
@@ -95,22 +101,25 @@ func Canonical(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func canonicalValue(d *json.Decoder, out *bytes.Buffer) error {
+func canonicalValue(d *json.Decoder, out *bytes.Buffer, depth int) error {
 	token, err := d.Token()
 	if err != nil {
 		return err
 	}
+	if depth > maxDepth {
+		return errNotCanonical
+	}
 	switch v := token.(type) {
 	case json.Delim:
 		if v == '{' {
-			return canonicalObject(d, out)
+			return canonicalObject(d, out, depth)
 		}
 		out.WriteByte('[')
 		for first := true; d.More(); first = false {
 			if !first {
 				out.WriteByte(',')
 			}
-			if err := canonicalValue(d, out); err != nil {
+			if err := canonicalValue(d, out, depth+1); err != nil {
 				return err
 			}
 		}
@@ -119,6 +128,8 @@ func canonicalValue(d *json.Decoder, out *bytes.Buffer) error {
 		return err
 	case json.Number:
 		out.WriteString(v.String())
+	case string:
+		return canonicalString(v, out)
 	default:
 		b, err := json.Marshal(v)
 		if err != nil {
@@ -129,7 +140,7 @@ func canonicalValue(d *json.Decoder, out *bytes.Buffer) error {
 	return nil
 }
 
-func canonicalObject(d *json.Decoder, out *bytes.Buffer) error {
+func canonicalObject(d *json.Decoder, out *bytes.Buffer, depth int) error {
 	members := map[string][]byte{}
 	for d.More() {
 		token, err := d.Token()
@@ -144,7 +155,7 @@ func canonicalObject(d *json.Decoder, out *bytes.Buffer) error {
 			return errNotCanonical
 		}
 		var value bytes.Buffer
-		if err := canonicalValue(d, &value); err != nil {
+		if err := canonicalValue(d, &value, depth+1); err != nil {
 			return err
 		}
 		members[key] = value.Bytes()
@@ -162,14 +173,24 @@ func canonicalObject(d *json.Decoder, out *bytes.Buffer) error {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		name, err := json.Marshal(k)
-		if err != nil {
+		if err := canonicalString(k, out); err != nil {
 			return err
 		}
-		out.Write(name)
 		out.WriteByte(':')
 		out.Write(members[k])
 	}
 	out.WriteByte('}')
+	return nil
+}
+
+func canonicalString(s string, out *bytes.Buffer) error {
+	if strings.ContainsRune(s, utf8.RuneError) {
+		return errNotCanonical
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	out.Write(b)
 	return nil
 }
