@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"redrive/internal/jobs"
@@ -68,7 +69,7 @@ func (l *Ledger) Begin(ctx context.Context, t Terms, target Target, maxAttempts 
 	}
 	switch status := BeginStatus(r.At(0)); status {
 	case BeginGranted:
-		g, err := newGrant(d.ID, runID, r.Named(1))
+		g, err := newGrant(d.ID, runID, []byte(r.At(1)), luascript.Reply(strings.Split(r.At(2), "\n")).Named(0))
 		if err != nil {
 			return Begin{}, err
 		}
@@ -84,7 +85,7 @@ func (l *Ledger) Begin(ctx context.Context, t Terms, target Target, maxAttempts 
 	}
 }
 
-func newGrant(id jobs.ID, runID string, m map[string]string) (*Grant, error) {
+func newGrant(id jobs.ID, runID string, raw []byte, m map[string]string) (*Grant, error) {
 	n := func(name string) int64 { return luascript.Reply{m[name]}.Int(0) }
 	g := &Grant{
 		ID: id, Delivery: n("delivery"), RunID: runID, Attempt: int(n("attempt")),
@@ -96,8 +97,8 @@ func newGrant(id jobs.ID, runID string, m map[string]string) (*Grant, error) {
 	if n("safe_for") < 0 {
 		g.SafeFor = Always
 	}
-	g.raw = []byte(m["request"])
-	request, err := decodeRequest(g.raw)
+	g.raw = raw
+	request, err := decodeRequest(raw)
 	if err != nil {
 		return nil, err
 	}

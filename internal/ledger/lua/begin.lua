@@ -5,9 +5,9 @@ ARGV     id, delivery, run (run id of this handler run)
          base, keyheader, window (ms)  what this process would send to and under
          max_attempts, min_response (ms), lease (claim lease, ms)
          ratio, cap, floor; keep_succeeded, keep_cancelled (ms)
-RETURNS  'granted', then name/value pairs: attempt, lease_left, deadline_left (ms), used, extra, unknown (1: an
+RETURNS  'granted', the stored request, and lines of name and value in turn: attempt, lease_left, deadline_left (ms), used, extra, unknown (1: an
          earlier attempt is unknown), safe_for (ms a resend stays safe, -1 = always, 0 = never), class, cred, ikey,
-         corr, fp, target, created, deadline, refusals, losses, delivery, request
+         corr, fp, target, created, deadline, refusals, losses, delivery, ...
          or 'stale' (not this delivery), 'gone' (no record or no request), 'held', why, ms | 'ended', state; then 'ended' pairs
 LIMIT    one operation
 INVARIANT grants only to the delivery that is released, once; the same run id asking again while it holds the claim
@@ -23,14 +23,14 @@ local function granted(n, class, target, before)
   if class == 'natural' then safe_for = -1 end
   if class == 'keyed' and op.f.safe then safe_for = math.max(num(op.f.safe) - now, 0) end
   if settle.marked(op) and op.f.target ~= target then safe_for = 0 end
-  return {'granted', 'attempt', int(n), 'lease_left', int(num(op.f.lease) - now), 'deadline_left', int(num(op.f.deadline) - now),
+  -- One text: an answer of sixty items costs more than all else in here.
+  return {'granted', request, table.concat({'attempt', int(n), 'lease_left', int(num(op.f.lease) - now), 'deadline_left', int(num(op.f.deadline) - now),
     'used', op.f.used or '0', 'extra', op.f.extra or '0', 'unknown', before, 'safe_for', int(safe_for), 'class', class,
     'cred', op.f.cred or 'default', 'ikey', op.f.ikey or string.gsub(op.id, '/', ':', 1), 'corr', op.f.corr or '',
     'fp', op.f.fp or '', 'target', target, 'created', op.f.created or '0', 'deadline', op.f.deadline or '0',
     'refusals', op.f.refusals or '0', 'losses', op.f.losses or '0', 'delivery', op.f.delivery or '0',
     'first', op.f.first or '0', 'safe', op.f.safe or '0', 'window', op.f.window or '0',
-    'unk', op.f.unk or '', 'unk_target', op.f.target or '', 'started', string.match(op.f['a' .. int(n)] or '', '^%d+') or '0', 'idem', op.f.idem or 'none',
-    'request', request}
+    'unk', op.f.unk or '', 'unk_target', op.f.target or '', 'started', string.match(op.f['a' .. int(n)] or '', '^%d+') or '0', 'idem', op.f.idem or 'none'}, '\n')}
 end
 
 local class = settle.class(op, A.class)
@@ -80,5 +80,5 @@ settle.trim(op, n)
 claim.take(op, A.run, n, now + arg('lease'))
 record.move(op, 'attempting', now, now + arg('lease'))
 record.save(op)
-redis.call('INCR', P .. 'seq')
+record.began()
 return granted(n, class, target, before)

@@ -25,11 +25,12 @@ for _, id in ipairs(due) do
   if not v[1] then
     record.forget('waiting', id)
   else
-    redis.call('ZREM', P .. 'waiting', id)
-    redis.call('ZADD', P .. 'due:' .. (num(v[2]) == 0 and 'first' or 'retry'), v[1], id)
+    record.place('waiting', id)
+    record.place('due:' .. (num(v[2]) == 0 and 'first' or 'retry'), id, v[1])
     if num(v[2]) > 0 then arrived[id] = table.concat({id, v[2], v[3] or '-', v[4] or '-'}, ' ') end
   end
 end
+record.flush()
 local more = #due == LIMIT
 
 local t = redis.call('TIME') -- as it is: clock() hides a short step back
@@ -94,6 +95,7 @@ local tokens = gate.retries(g) - promised_retries
 local retries = take('retry', math.min(room - first, tokens))
 
 local hold, next_in = '', 1000
+record.flush()
 local left = redis.call('ZCARD', P .. 'due:retry')
 if left + redis.call('ZCARD', P .. 'due:first') > 0 then
   if first + retries >= room then

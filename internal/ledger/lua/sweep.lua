@@ -12,6 +12,7 @@ local LIMIT = 100
 local now = clock()
 local more = ''
 local function batch(index, upto)
+  record.flush()
   local ids = redis.call('ZRANGEBYSCORE', P .. index, '-inf', upto, 'LIMIT', 0, LIMIT)
   if #ids == LIMIT then more = '1' end
   return ids
@@ -22,8 +23,8 @@ for _, id in ipairs(batch('waiting', int(now))) do
   if not v[1] then
     record.forget('waiting', id)
   else
-    redis.call('ZREM', P .. 'waiting', id)
-    redis.call('ZADD', P .. 'due:' .. (num(v[2]) == 0 and 'first' or 'retry'), v[1], id)
+    record.place('waiting', id)
+    record.place('due:' .. (num(v[2]) == 0 and 'first' or 'retry'), id, v[1])
   end
 end
 
@@ -57,6 +58,7 @@ for _, lane in ipairs({'first', 'retry'}) do
     end
   end
   -- The heads of the lane: a kind that no live worker knows for an hour needs a person.
+  record.flush()
   for _, id in ipairs(redis.call('ZRANGE', P .. index, 0, 19)) do
     local live = string.find(A.live or '', ' ' .. string.match(id, '^[^/]*') .. ' ', 1, true)
     if not live or redis.call('HEXISTS', P .. 'op:' .. id, 'orphan') == 1 then
