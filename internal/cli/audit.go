@@ -128,7 +128,7 @@ func (p *program) writeAudit(entries []ledger.AuditEntry) error {
 		g.add(instant(e.At), string(e.Dependency), e.Operation, e.Action, e.By, orDash(e.From), orDash(e.To), orDash(e.Batch), orDash(e.Note))
 	}
 	if p.flags.output == asCSV {
-		return writeCSV(p.stdout, g)
+		return tableCSV(p.stdout, g)
 	}
 	p.table(g)
 	if len(entries) == 0 {

@@ -210,19 +210,19 @@ func (p *program) ask(question string) (bool, error) {
 	return false, nil
 }
 
-// hands work on a bulk action at the same time, so that Redis has work while
+// maxHands work on a bulk action at the same time, so that Redis has work while
 // replies travel.
-const hands = 8
+const maxHands = 8
 
 // carryOut does one thing to each of set. At the first error of Redis it stops: the
 // results of what was not reached, or whose reply was lost, have no Result.
-func carryOut(ctx context.Context, set []chosen, do func(context.Context, int, chosen) (result, error)) ([]result, error) {
+func (p *program) carryOut(ctx context.Context, set []chosen, do func(context.Context, int, chosen) (result, error)) ([]result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	results := make([]result, len(set))
 	next := make(chan int) // sent and closed below, taken by the hands
 	var working sync.WaitGroup
-	for range min(hands, len(set)) {
+	for range min(p.hands, len(set)) {
 		working.Go(func() { // ends when next is closed; carryOut waits
 			for i := range next {
 				results[i].Operation = set[i].place.ID
@@ -257,6 +257,14 @@ func newBatch(now time.Time) string {
 	return "b-" + now.UTC().Format("20060102-150405") + "-" + hex.EncodeToString(random[:])
 }
 
+// filterText says in the audit what was chosen by.
+func filterText(given string) string {
+	if given == "" {
+		return ", without a filter"
+	}
+	return " " + given
+}
+
 // record writes one audit entry per dependency: the action with its filter and how
 // many it is about. It is written first: what cannot be recorded is not done.
 func (b *bulk) record(ctx context.Context, s *session, cmd *cobra.Command, set []chosen, who ledger.Actor) error {
@@ -268,7 +276,7 @@ func (b *bulk) record(ctx context.Context, s *session, cmd *cobra.Command, set [
 	}
 	chosenBy := "named one by one"
 	if b.all {
-		chosenBy = "all matching " + orDash(given(cmd))
+		chosenBy = "all matching" + filterText(given(cmd))
 	}
 	for dep, n := range byDependency {
 		if err := s.ledger.Note(ctx, dep, "-", fmt.Sprintf("%s %s (%s)", b.verb, count(n, "operation"), chosenBy), who); err != nil {

@@ -68,7 +68,7 @@ func (p *program) stop(ctx context.Context, cmd *cobra.Command, args []string, b
 	if err := b.record(ctx, s, cmd, set, who); err != nil {
 		return err
 	}
-	results, failed := carryOut(ctx, set, func(ctx context.Context, _ int, c chosen) (result, error) {
+	results, failed := p.carryOut(ctx, set, func(ctx context.Context, _ int, c chosen) (result, error) {
 		done, err := end(s.ledger, ctx, c.place.Dependency, c.place.ID, s.known[c.place.ID.Kind].Retention, who)
 		return resultOf(c.place.ID, done), err
 	})
@@ -88,7 +88,8 @@ func (p *program) prepareBulk(ctx context.Context, b *bulk, args []string) (*ses
 	}
 	s.close()
 	if err == nil {
-		err = p.writeResults(b.verb, b.past, "", nil, nil)
+		p.say("no operation matches")
+		err = p.writeOutcome(outcome{Action: b.verb})
 	}
 	return nil, nil, err
 }

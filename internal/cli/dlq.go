@@ -72,7 +72,7 @@ func (p *program) writeGroups(found []*group, total int) error {
 		}
 		return nil
 	case asCSV:
-		return writeCSV(p.stdout, g)
+		return tableCSV(p.stdout, g)
 	}
 	p.table(g)
 	p.say("%s", count(total, "dead letter"))

@@ -95,7 +95,7 @@ func (s *session) exportLines(ctx context.Context, w io.Writer, ops []jobs.Opera
 		byDependency[ops[i].Dependency]++
 	}
 	for dep, n := range byDependency {
-		action := fmt.Sprintf("export %s with payload (all matching %s)", count(n, "operation"), orDash(filter))
+		action := fmt.Sprintf("export %s with payload (all matching%s)", count(n, "operation"), filterText(filter))
 		if err := s.ledger.Note(ctx, dep, "-", action, ledger.Actor{By: s.p.by()}); err != nil {
 			return err
 		}

@@ -111,7 +111,19 @@ func (p *program) color(cell string) string {
 	return cell
 }
 
-// csv writes a grid as CSV, for spreadsheets.
+// tableCSV writes the cells of a table as CSV: what is not there is empty.
+func tableCSV(w io.Writer, g grid) error {
+	for _, cells := range g.rows {
+		for i, cell := range cells {
+			if cell == "-" {
+				cells[i] = ""
+			}
+		}
+	}
+	return writeCSV(w, g)
+}
+
+// writeCSV writes a grid as CSV, for spreadsheets.
 func writeCSV(w io.Writer, g grid) error {
 	c := csv.NewWriter(w)
 	_ = c.Write(g.header) // the writer keeps its first error

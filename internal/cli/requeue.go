@@ -147,7 +147,7 @@ func earliestDeadlineFirst(set []chosen) {
 }
 
 func (s *session) requeueAll(ctx context.Context, set []chosen, base ledger.Requeue, apart time.Duration, who ledger.Actor) ([]result, error) {
-	return carryOut(ctx, set, func(ctx context.Context, i int, c chosen) (result, error) {
+	return s.p.carryOut(ctx, set, func(ctx context.Context, i int, c chosen) (result, error) {
 		spec, ok := s.known[c.place.ID.Kind]
 		if !ok {
 			return result{Operation: c.place.ID, Result: resultRefused, State: c.op.State, Detail: "nobody knows its kind: start a worker that does"}, nil

@@ -218,7 +218,7 @@ func (p *program) resolve(ctx context.Context, args []string, f *resolveFlags) e
 	}
 	if len(found) == 0 {
 		p.say("no line has a verdict: nothing to resolve")
-		return p.writeResults("resolve", "resolved", "", nil, nil)
+		return p.writeOutcome(outcome{Action: "resolve"})
 	}
 	s, err := p.open(ctx, writes)
 	if err != nil {
@@ -242,7 +242,7 @@ func (p *program) resolve(ctx context.Context, args []string, f *resolveFlags) e
 	} else if err := (&bulk{verb: "resolve"}).record(ctx, s, nil, set, who); err != nil {
 		return err
 	}
-	results, failed := carryOut(ctx, set, func(ctx context.Context, i int, c chosen) (result, error) {
+	results, failed := p.carryOut(ctx, set, func(ctx context.Context, i int, c chosen) (result, error) {
 		done, err := s.ledger.Resolve(ctx, c.place.Dependency, c.place.ID, found[i].verdict, found[i].ref, s.known[c.place.ID.Kind].Retention, who)
 		return resultOf(c.place.ID, done), err
 	})

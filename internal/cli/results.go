@@ -131,7 +131,7 @@ func (p *program) writeOutcome(o outcome) error {
 		for _, r := range o.Items {
 			g.add(row(r)...)
 		}
-		return writeCSV(p.stdout, g)
+		return tableCSV(p.stdout, g)
 	case asName:
 		for _, r := range o.Items {
 			if r.Result == resultDone || r.Result == resultPending {

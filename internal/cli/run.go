@@ -40,6 +40,7 @@ type program struct {
 	interactive bool      // somebody can be asked: stdin and stderr are a terminal
 	drawn       bool      // stderr is a terminal: a progress bar can be drawn
 	colored     bool      // stdout is a terminal that may be coloured
+	hands       int       // how many operations of a bulk action are worked on at once
 
 	flags struct {
 		config, redis, namespace, by, output string
@@ -52,7 +53,7 @@ type program struct {
 func newProgram(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *program {
 	return &program{
 		stdin: bufio.NewReader(stdin), stdout: bufio.NewWriter(stdout), stderr: stderr, getenv: getenv, input: stdin,
-		interactive: isTerminal(stdin) && isTerminal(stderr), drawn: isTerminal(stderr), colored: isTerminal(stdout),
+		interactive: isTerminal(stdin) && isTerminal(stderr), drawn: isTerminal(stderr), colored: isTerminal(stdout), hands: maxHands,
 	}
 }
 
@@ -131,11 +132,11 @@ func (n *noted) Error() string { return n.err.Error() + "; " + n.note }
 // Unwrap returns the cause.
 func (n *noted) Unwrap() error { return n.err }
 
-// say writes words for a person: to stderr, without what must not be shown there.
+// say writes words for a person to stderr.
 func (p *program) say(format string, args ...any) {
 	lines := strings.Split(strings.TrimRight(fmt.Sprintf(format, args...), "\n"), "\n")
 	for i, line := range lines {
-		lines[i] = visible(masked(line))
+		lines[i] = visible(line)
 	}
 	fmt.Fprintf(p.stderr, "enqueue: %s\n", strings.Join(lines, "\n"))
 }

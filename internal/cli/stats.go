@@ -173,7 +173,7 @@ func (p *program) writeStats(st stats) error {
 	}
 	row("total", st.States, strconv.FormatInt(due, 10), "-", "-")
 	if p.flags.output == asCSV {
-		return writeCSV(p.stdout, g)
+		return tableCSV(p.stdout, g)
 	}
 	p.table(g)
 	p.writeReasons(st)

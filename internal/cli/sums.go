@@ -14,16 +14,37 @@ import (
 
 // group counts operations of one kind, reason and class, and adds up their columns.
 type group struct {
-	Kind       jobs.Kind         `json:"kind"`
-	Reason     *jobs.Reason      `json:"reason"`
-	Class      *jobs.Class       `json:"class"`
-	Operations int               `json:"operations"`
-	Sums       map[string]string `json:"sums"` // column, or "column currency" where the kind has a column of that name
-	OldestAt   *jobs.Instant     `json:"oldest_at"`
-	NewestAt   *jobs.Instant     `json:"newest_at"`
+	Kind       jobs.Kind     `json:"kind"`
+	Reason     *jobs.Reason  `json:"reason"`
+	Class      *jobs.Class   `json:"class"`
+	Operations int           `json:"operations"`
+	Sums       sums          `json:"sums"` // by column, then by currency
+	OldestAt   *jobs.Instant `json:"oldest_at"`
+	NewestAt   *jobs.Instant `json:"newest_at"`
+}
 
-	sums   map[string]*big.Rat
-	digits map[string]int // after the point, at most, of what was added
+// sums are totals by column, then by currency ("" where the operation has no column
+// of that name).
+type sums map[string]map[string]*total
+
+// total is a sum in decimal, exact.
+type total struct {
+	sum    big.Rat
+	digits int // after the point, at most, of what was added
+}
+
+// MarshalText writes the decimal.
+func (t *total) MarshalText() ([]byte, error) { return []byte(t.sum.FloatString(t.digits)), nil }
+
+func (s sums) String() string {
+	var words []string
+	for _, column := range slices.Sorted(maps.Keys(s)) {
+		for _, currency := range slices.Sorted(maps.Keys(s[column])) {
+			t := s[column][currency]
+			words = append(words, strings.TrimSpace(column+"="+t.sum.FloatString(t.digits)+" "+currency))
+		}
+	}
+	return orDash(strings.Join(words, ", "))
 }
 
 // amount is what can be added up: no exponents, which could name a number that fits
@@ -46,7 +67,7 @@ func groups(ops []*jobs.Operation) []*group {
 		k := key{o.Kind, deref(o.Reason), deref(o.Last).Class}
 		g := found[k]
 		if g == nil {
-			g = &group{Kind: o.Kind, Reason: o.Reason, sums: map[string]*big.Rat{}, digits: map[string]int{}}
+			g = &group{Kind: o.Kind, Reason: o.Reason, Sums: sums{}}
 			if o.Last != nil {
 				g.Class = &k.class
 			}
@@ -54,17 +75,10 @@ func groups(ops []*jobs.Operation) []*group {
 		}
 		g.add(o)
 	}
-	out := slices.SortedFunc(maps.Values(found), func(a, b *group) int {
+	return slices.SortedFunc(maps.Values(found), func(a, b *group) int {
 		return cmp.Or(cmp.Compare(b.Operations, a.Operations), cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(deref(a.Reason), deref(b.Reason)), cmp.Compare(deref(a.Class), deref(b.Class)))
 	})
-	for _, g := range out {
-		g.Sums = map[string]string{}
-		for name, sum := range g.sums {
-			g.Sums[name] = sum.FloatString(g.digits[name])
-		}
-	}
-	return out
 }
 
 func (g *group) add(o *jobs.Operation) {
@@ -81,21 +95,23 @@ func (g *group) add(o *jobs.Operation) {
 		if name == currencyColumn || !amount.MatchString(v) {
 			continue
 		}
-		if currency := o.Columns[currencyColumn]; currency != "" {
-			name += " " + currency
+		if g.Sums[name] == nil {
+			g.Sums[name] = map[string]*total{}
+		}
+		t := g.Sums[name][o.Columns[currencyColumn]]
+		if t == nil {
+			t = &total{}
+			g.Sums[name][o.Columns[currencyColumn]] = t
 		}
 		n, _ := new(big.Rat).SetString(v) // matched above
-		if g.sums[name] == nil {
-			g.sums[name] = new(big.Rat)
-		}
-		g.sums[name].Add(g.sums[name], n)
+		t.sum.Add(&t.sum, n)
 		_, fraction, _ := strings.Cut(v, ".")
-		g.digits[name] = max(g.digits[name], len(fraction))
+		t.digits = max(t.digits, len(fraction))
 	}
 }
 
 func (g *group) cells() []string {
-	return []string{strconv.Itoa(g.Operations), string(g.Kind), orDash(string(deref(g.Reason))), orDash(string(deref(g.Class))), pairsText(g.Sums)}
+	return []string{strconv.Itoa(g.Operations), string(g.Kind), orDash(string(deref(g.Reason))), orDash(string(deref(g.Class))), g.Sums.String()}
 }
 
 var groupHeader = []string{"operations", "kind", "reason", "class", "sums"}
@@ -167,7 +183,7 @@ func (p *program) writeDryRun(set []chosen, results []result) error {
 		for _, group := range out.Groups {
 			g.add(group.cells()...)
 		}
-		return writeCSV(p.stdout, g)
+		return tableCSV(p.stdout, g)
 	}
 	p.say("dry run: %d would be requeued, %d refused, %d not found; nothing was changed", out.Requeued, out.Refused, out.Missing)
 	g := grid{header: groupHeader}

@@ -68,7 +68,7 @@ func visibleJSON(text []byte) []byte {
 // What error texts may carry although they should not: gateways like to repeat what
 // they were sent.
 var (
-	digitRun    = regexp.MustCompile(`\d(?:[ -]?\d){12,18}`)
+	cardNumber  = regexp.MustCompile(`\b(?:\d{13,19}|\d{4}[ -]\d{4}[ -]\d{4}[ -]\d{1,7}|\d{4}[ -]\d{6}[ -]\d{4,5})\b`)
 	email       = regexp.MustCompile(`[\w.%+-]+@[\w-]+(?:\.[\w-]+)+`)
 	bearer      = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}`)
 	credentials = regexp.MustCompile(`(?i)\b([\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization))(["']?\s*[:=]\s*["']?)[^\s"',;&]+`)
@@ -82,7 +82,7 @@ func masked(s string) string {
 	s = bearer.ReplaceAllString(s, "${1} [masked]")
 	s = credentials.ReplaceAllString(s, "${1}${2}[masked]")
 	s = email.ReplaceAllString(s, "[e-mail]")
-	return digitRun.ReplaceAllStringFunc(s, func(run string) string {
+	return cardNumber.ReplaceAllStringFunc(s, func(run string) string {
 		if luhn(run) {
 			return "[card number]"
 		}
