@@ -65,15 +65,17 @@ func New(name, body string, libraries ...Library) (*Script, error) {
 	}
 	var b strings.Builder
 	for _, lib := range libraries {
-		if err := check("library "+lib.Name, lib.Source); err != nil {
+		code := strip(lib.Source)
+		if err := check("library "+lib.Name, code); err != nil {
 			return nil, err
 		}
-		b.WriteString(strip(lib.Source))
+		b.WriteString(compact(code))
 	}
-	if err := check("script "+name, body); err != nil {
+	code := strip(body)
+	if err := check("script "+name, code); err != nil {
 		return nil, err
 	}
-	b.WriteString("local function decide()\n" + strip(body) + "end\n" + strip(driveSource))
+	b.WriteString("local function decide()\n" + compact(code) + "end\n" + compact(strip(driveSource)))
 	source := b.String()
 	return &Script{name: name, source: source, script: redis.NewScript(source)}, nil
 }
@@ -88,30 +90,16 @@ func Must(name, body string, libraries ...Library) *Script {
 	return s
 }
 
-func check(what, source string) error {
-	for number, line := range strings.Split(source, "\n") {
-		code, _, _ := strings.Cut(line, "--")
+// check refuses banned constructs in code; comments may name them.
+func check(what, code string) error {
+	for number, line := range strings.Split(code, "\n") {
 		for _, b := range banned {
-			if m := b.pattern.FindString(code); m != "" {
+			if m := b.pattern.FindString(line); m != "" {
 				return fmt.Errorf("%s line %d: %s is not allowed: %s", what, number+1, m, b.why)
 			}
 		}
 	}
 	return nil
-}
-
-var (
-	blockComment = regexp.MustCompile(`(?s)--\[\[.*?\]\]`)
-	lineComment  = regexp.MustCompile(`(?m)(^|\s)--[^'"\n]*$`)
-	blankLines   = regexp.MustCompile(`\n\s*\n+`)
-)
-
-// strip removes comments: Redis keeps each script's source in memory and sends
-// it over the wire whenever it was forgotten.
-func strip(source string) string {
-	s := blockComment.ReplaceAllString(source, "")
-	s = lineComment.ReplaceAllString(s, "")
-	return strings.TrimLeft(blankLines.ReplaceAllString(s, "\n"), "\n") + "\n"
 }
 
 // Name returns the name that the script was made with.
