@@ -26,7 +26,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 func newLogger(w io.Writer, c config.Log, getenv func(string) string) *slog.Logger {
 	terminal := isTerminal(w)
 	if c.Format == config.LogText || c.Format == config.LogAuto && terminal {
-		return slog.New(tint.NewHandler(w, &tint.Options{Level: c.Level, NoColor: !colour(w, getenv)}))
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: c.Level, NoColor: !colour(w, getenv)}))
 	}
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.Level}))
 }

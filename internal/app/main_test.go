@@ -60,22 +60,40 @@ func (b *testBundle) run(t *testing.T, args ...string) int {
 	return b.program.run(ctx, args)
 }
 
-// start runs the program in the background. The returned function asks it to stop
-// and returns its exit code.
-func (b *testBundle) start(t *testing.T, args ...string) (stop func() int) {
+// running is a program in the background.
+type running struct {
+	b    *testBundle
+	code chan int // gets the exit code once
+}
+
+// start runs the program in the background, until the test stops it.
+func (b *testBundle) start(t *testing.T, args ...string) *running {
 	t.Helper()
-	code := make(chan int, 1)
-	go func() { code <- b.program.run(context.WithoutCancel(t.Context()), args) }() // ended by stop, which waits
-	return sync.OnceValue(func() int {
-		b.signals <- syscall.SIGTERM
-		select {
-		case c := <-code:
-			return c
-		case <-time.After(30 * time.Second):
-			t.Fatalf("the program did not stop:\n%s", b.stderr)
-			return -1
-		}
-	})
+	r := &running{b: b, code: make(chan int, 1)}
+	go func() { r.code <- b.program.run(context.WithoutCancel(t.Context()), args) }() // ended by a signal; wait waits
+	return r
+}
+
+// ask sends a signal.
+func (r *running) ask() { r.b.signals <- syscall.SIGTERM }
+
+// wait returns the exit code.
+func (r *running) wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case c := <-r.code:
+		return c
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the program did not stop:\n%s", r.b.stderr)
+		return -1
+	}
+}
+
+// stop asks once and returns the exit code.
+func (r *running) stop(t *testing.T) int {
+	t.Helper()
+	r.ask()
+	return r.wait(t)
 }
 
 // await polls until the program wrote text.
@@ -131,4 +149,20 @@ func steady(text string) string {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
 	}
 	return text
+}
+
+// rewrite replaces a part of a configuration file.
+func rewrite(t *testing.T, path, old, with string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), old) {
+		t.Fatalf("%s does not say %q", path, old)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), old, with, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

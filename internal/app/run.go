@@ -133,7 +133,9 @@ func (u *unit) start(ctx context.Context) error {
 	watch := &fitnessWatch{rdb: rdb, options: options, metrics: m, log: u.log}
 	watch.saw(ctx, report)
 
-	u.worker, err = worker.New(worker.Options{Ledger: ledger.New(rdb, u.config.Redis.Namespace), Queue: queue, Config: u.config,
+	l := ledger.New(rdb, u.config.Redis.Namespace)
+	m.ObserveLedger(ledgerState(l, u.config))
+	u.worker, err = worker.New(worker.Options{Ledger: l, Queue: queue, Config: u.config,
 		Sender: gateway.New(gateway.Options{UserAgent: "redrive/" + b.version}), Headers: worker.ConfigHeaders(u.config, u.program.getenv),
 		Metrics: m, Log: u.log, Version: b.version})
 	if err != nil {
