@@ -39,6 +39,10 @@ const (
 	writes access = true
 )
 
+// replyTimeout is how long one reply of Redis may take. Longer than a worker's: a
+// person or a script waits, no slot does, and giving up leaves an answer in doubt.
+const replyTimeout = 10 * time.Second
+
 // open connects to the ledger and reads the kinds. The caller closes the session.
 func (p *program) open(ctx context.Context, a access) (*session, error) {
 	c, found, err := config.Open(p.flags.config, config.Overrides{RedisURL: p.flags.redis, Namespace: p.flags.namespace}, p.getenv)
@@ -49,7 +53,7 @@ func (p *program) open(ctx context.Context, a access) (*session, error) {
 	if err != nil {
 		return nil, &failure{exitUsage, err}
 	}
-	client, err := ledger.Connect(address, ledger.ConnectOptions{})
+	client, err := ledger.Connect(address, ledger.ConnectOptions{Timeout: replyTimeout})
 	if err != nil {
 		return nil, &failure{exitUsage, err}
 	}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+)
+
+func TestEveryFilterChoosesItsOwn(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		b.submit(submission("charge", "done", 1), submission("charge", "declined", 2))
+		b.attempt("charge/done", succeeded())
+		b.attempt("charge/declined", decline(402, "card Declined"))
+		account := submission("charge", "account", 3)
+		account.Credential = "m1"
+		b.submit(account)
+		b.submit(submission("payout", "lost", 4))
+		b.attempt("payout/lost", timedOut(ledger.StepAsk))
+		b.submit(submission("refund", "r1", 5))
+		b.must(exitOK, "dlq", "requeue", "charge/declined", "-y", "--note", "x")
+		batch := deref(b.operation("charge/declined").Batch)
+		for _, c := range []struct {
+			want string
+			args []string
+		}{
+			{"charge/account charge/declined charge/done payout/lost refund/r1", nil},
+			{"refund/r1", []string{"--dependency", "bank"}},
+			{"payout/lost refund/r1", []string{"--kind", "payout,refund"}},
+			{"payout/lost refund/r1", []string{"--kind", "payout", "--kind", "refund"}},
+			{"charge/done payout/lost", []string{"--state", "succeeded,dead"}},
+			{"payout/lost", []string{"--reason", "unsafe"}},
+			{"charge/done payout/lost", []string{"--class", "2xx,timeout"}},
+			{"charge/account", []string{"--credential", "m1"}},
+			{"charge/declined", []string{"--batch", batch}},
+			{"charge/declined charge/done", []string{"--key", "d*"}},
+			{"charge/declined", []string{"--error", "DECLINED"}},
+			{"payout/lost", []string{"--unknown"}},
+			{"", []string{"--flag", "conflict"}},
+			{"", []string{"--until", "1h"}},
+			{"charge/account charge/declined charge/done payout/lost refund/r1", []string{"--since", "1h"}},
+			{"", []string{"--kind", "charge", "--reason", "unsafe"}},
+		} {
+			got := strings.Fields(b.must(exitOK, append([]string{"list", "-o", "name"}, c.args...)...).stdout)
+			slices.Sort(got)
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("list %s: %s, want %s", strings.Join(c.args, " "), got, c.want)
+			}
+		}
+	})
+}
+
+func TestPagesTogetherAreTheWholeListNewestFirst(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		var subs []jobs.Submission
+		for i := range 53 { // all dead in a few milliseconds: pages must part within one
+			s := submission("payout", fmt.Sprintf("o%02d", i), i)
+			s.Attempted = &jobs.Attempted{Outcome: jobs.OutcomeUnknown, Class: jobs.ClassTimeout}
+			subs = append(subs, s)
+		}
+		b.submit(subs...)
+		whole := into[page](t, b.must(exitOK, "dlq", "list", "--limit", "0", "-o", "json"))
+		if len(whole.Items) != 53 || whole.NextCursor != "" {
+			t.Fatalf("%d items, cursor %q", len(whole.Items), whole.NextCursor)
+		}
+		var paged []jobs.ID
+		cursor := ""
+		for range 20 {
+			p := into[page](t, b.must(exitOK, "dlq", "list", "--limit", "10", "-o", "json", "--cursor", cursor))
+			for i := range p.Items {
+				paged = append(paged, p.Items[i].ID())
+			}
+			if cursor = p.NextCursor; cursor == "" {
+				break
+			}
+		}
+		var want []jobs.ID
+		for i := range whole.Items {
+			want = append(want, whole.Items[i].ID())
+		}
+		if !slices.Equal(paged, want) {
+			t.Errorf("pages:\n%v\nwhole:\n%v", paged, want)
+		}
+	})
+}
+
+func TestSinceIsAnInstantATimeOfTodayOrASpanAgo(t *testing.T) {
+	t.Parallel()
+	berlin := time.FixedZone("CET", 3600)
+	now := time.Date(2026, 11, 30, 14, 30, 15, 0, berlin)
+	for s, want := range map[string]time.Time{
+		"":                          {},
+		"2h":                        now.Add(-2 * time.Hour),
+		"0s":                        now,
+		"09:00":                     time.Date(2026, 11, 30, 9, 0, 0, 0, berlin),
+		"23:15:01":                  time.Date(2026, 11, 30, 23, 15, 1, 0, berlin),
+		"2026-11-30T09:00:00Z":      time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC),
+		"2026-11-30T09:00:00+02:00": time.Date(2026, 11, 30, 7, 0, 0, 0, time.UTC),
+	} {
+		if got, err := parseWhen("--since", s, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q: %v %v, want %v", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"-2h", "25:00", "yesterday", "2026-11-30", "5"} {
+		if got, err := parseWhen("--since", s, now); codeOf(err) != exitUsage {
+			t.Errorf("%q: %v %v, want a usage error", s, got, err)
+		}
+	}
+}
+
+func TestSpreadsheetsRunNoCellAsAFormula(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		for _, key := range []string{"=1+2", "+1", "-1", "@x", "'=1", "plain"} {
+			s := jobs.Submission{Kind: "charge", Key: jobs.Key(key), Body: []byte(`{"amount":"=cmd()","currency":"a\nb"}`), CorrelationID: "@sum(a)"}
+			b.submit(s)
+		}
+		rows, err := csv.NewReader(strings.NewReader(b.must(exitOK, "list", "-o", "csv").stdout)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, row := range rows[1:] {
+			for _, cell := range row {
+				if cell != "" && strings.ContainsRune("=+-@", rune(cell[0])) {
+					t.Errorf("a cell begins with %q: %q", cell[0], cell)
+				}
+			}
+			keys = append(keys, plainCell(row[1]))
+		}
+		slices.Sort(keys)
+		if want := []string{"'=1", "+1", "-1", "=1+2", "@x", "plain"}; !slices.Equal(keys, want) {
+			t.Errorf("keys come back as %q, want %q", keys, want)
+		}
+		says(t, strings.Join(rows[1], "|"), `a\nb`)
+	})
+}
+
+func TestListsWarnOfNamesThatNobodyBears(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		got := b.must(exitOK, "list", "--kind", "chrage", "--dependency", "payrial")
+		says(t, got.stderr, `no kind "chrage" is known`, `no dependency "payrial" is known`, "no operation matches")
+	})
+}
