@@ -54,6 +54,7 @@ const mainWhy = "main hands over to one function, so that the program can run in
 var testsOnly = map[string]string{
 	"internal/redistest": "it fails through testing.TB",
 	"internal/bench":     "it has only benchmarks",
+	"internal/e2e":       "it has no code",
 	"internal/sim":       "a model of the system is no part of it",
 	"internal/archtest":  "it has no code",
 }

@@ -1,0 +1,4 @@
+// Package e2e runs the two programs as processes against a real redis-server, the
+// sandbox, and a gateway that somebody else wrote: only tests. What is right is
+// read from the gateway's ledger, not from ours.
+package e2e
