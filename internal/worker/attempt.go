@@ -36,7 +36,7 @@ var errUnclear = errors.New("begin got no clear answer")
 
 // deliver makes the attempt of one delivery, or gives the delivery back. ctx ends
 // the call itself; what is written for it has bounds of its own.
-func (c *conveyor) deliver(ctx context.Context, d delivery) {
+func (c *conveyor) deliver(ctx context.Context, d ledger.Delivery) {
 	k := c.d.kinds[d.ID.Kind]
 	switch {
 	case !c.r.health.await(c.r.stopped):
@@ -87,13 +87,13 @@ func (c *conveyor) deliver(ctx context.Context, d delivery) {
 
 // begin asks for the grant, again with the same run id while the answer is lost. A
 // clear refusal of Redis is not repeated.
-func (c *conveyor) begin(ctx context.Context, k *kind, d delivery, runID string) (ledger.Begin, error) {
+func (c *conveyor) begin(ctx context.Context, k *kind, d ledger.Delivery, runID string) (ledger.Begin, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginWithin)
 	defer cancel()
 	for {
 		var b ledger.Begin
 		err := within(ctx, beginTry, func(ctx context.Context) (err error) {
-			b, err = c.r.ledger.Begin(ctx, c.d.terms, k.target, k.maxAttempts, d.Delivery, runID)
+			b, err = c.r.ledger.Begin(ctx, c.d.terms, k.target, k.maxAttempts, d, runID)
 			return err
 		})
 		if err == nil {
@@ -109,9 +109,9 @@ func (c *conveyor) begin(ctx context.Context, k *kind, d delivery, runID string)
 
 // giveBack abandons a delivery of which nothing was sent. What Redis does not take
 // at once is repeated outside the slot.
-func (c *conveyor) giveBack(d delivery, runID string, wait time.Duration, orphan bool) {
+func (c *conveyor) giveBack(d ledger.Delivery, runID string, wait time.Duration, orphan bool) {
 	write := func(ctx context.Context) error {
-		ends, err := c.r.ledger.Abandon(ctx, c.d.terms, d.Delivery, runID, wait, orphan)
+		ends, err := c.r.ledger.Abandon(ctx, c.d.terms, d, runID, wait, orphan)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (c *conveyor) giveBack(d delivery, runID string, wait time.Duration, orphan
 }
 
 // attempt makes the call of a grant and writes its result.
-func (c *conveyor) attempt(ctx context.Context, k *kind, d delivery, g *ledger.Grant, startedAt time.Time) {
+func (c *conveyor) attempt(ctx context.Context, k *kind, d ledger.Delivery, g *ledger.Grant, startedAt time.Time) {
 	var res ledger.Result
 	sent := false
 	sendAt := time.Now()
@@ -145,7 +145,7 @@ func (c *conveyor) attempt(ctx context.Context, k *kind, d delivery, g *ledger.G
 
 // call sends, and lets policy say what that means and what comes next. sent is set
 // before the first byte can leave.
-func (c *conveyor) call(ctx context.Context, k *kind, d delivery, g *ledger.Grant, startedAt time.Time, sent *bool) ledger.Result {
+func (c *conveyor) call(ctx context.Context, k *kind, d ledger.Delivery, g *ledger.Grant, startedAt time.Time, sent *bool) ledger.Result {
 	header, err := c.r.o.Headers(c.d.name, g.Request.Credential)
 	if err != nil {
 		// A secret that cannot be read now may be readable soon: as with a refused
@@ -163,7 +163,7 @@ func (c *conveyor) call(ctx context.Context, k *kind, d delivery, g *ledger.Gran
 }
 
 // lateness is how long after its due instant a delivery is sent.
-func (c *conveyor) lateness(d delivery) time.Duration {
+func (c *conveyor) lateness(d ledger.Delivery) time.Duration {
 	now := c.r.clock.now(time.Now())
 	if now.IsZero() {
 		return 0

@@ -53,8 +53,8 @@ type conveyor struct {
 	pace      float64    // seconds that a delivery takes in its slot, as a moving mean; 0: not known
 
 	// The loop's own:
-	puts       []delivery // noted in q since the last move
-	queued     int        // deliveries in Redis' queue that this process put there and nobody is known to have taken
+	puts       []tray // noted in q since the last move
+	queued     int    // tasks in Redis' queue that this process put there and nobody is known to have taken
 	releasedAt time.Time
 	pollAt     time.Time
 	ackAt      time.Time // when the oldest unacked task must be told; zero: none waits
@@ -64,7 +64,7 @@ func newConveyor(r *run, d *dependency) *conveyor {
 	c := &conveyor{r: r, d: d, wake: make(chan struct{}, 1), slots: make(chan struct{}, d.slots)}
 	c.turnAt.Store(time.Now().UnixNano())
 	name := r.o.Ledger.Namespace() + ":" + string(d.name)
-	c.q = newQueue(r.o.Queue, name, d.timeout, c.freed)
+	c.q = newQueue(r.o.Queue, name, d.timeout, c.look)
 	c.server = asynq.NewServerFromRedisClient(c.q, asynq.Config{
 		Concurrency:       d.slots,
 		Queues:            map[string]int{name: 1},
@@ -81,30 +81,41 @@ func newConveyor(r *run, d *dependency) *conveyor {
 	return c
 }
 
-// handler makes one delivery per task. It always returns nil: to asynq a task is
-// done when the ledger knows what became of it, or has it back.
+// handler carries the deliveries of a task to the slots. It always returns nil: to
+// asynq a task is done when the ledger knows what became of its deliveries, or has
+// them back.
 func (c *conveyor) handler(ctx context.Context) asynq.Handler {
 	return asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
-		// asynq's own count of slots can be off: it gives up on a task whose lease it
-		// could not extend while our call still runs.
-		c.slots <- struct{}{}
-		defer func() { <-c.slots }()
-		c.r.o.Metrics.SlotTaken(c.d.name)
-		defer c.r.o.Metrics.SlotFreed(c.d.name)
-		c.handle(ctx, t.ResultWriter().TaskID(), t.Payload())
+		on, err := parseTray(t.Payload())
+		if err != nil {
+			c.r.o.Log.LogAttrs(ctx, slog.LevelError, "foreign task dropped", slog.String("dependency", string(c.d.name)), slog.Any("err", err))
+			return nil
+		}
+		var all sync.WaitGroup
+		for _, d := range on[1:] {
+			all.Go(func() { c.carry(ctx, d) })
+		}
+		c.carry(ctx, on[0])
+		all.Wait()
 		return nil
 	})
 }
 
-func (c *conveyor) handle(ctx context.Context, taskID string, payload []byte) {
-	d, err := parseDelivery(taskID, payload)
-	if err != nil {
-		c.r.o.Log.LogAttrs(ctx, slog.LevelError, "foreign task dropped", slog.String("dependency", string(c.d.name)), slog.Any("err", err))
-		return
-	}
+// carry takes one delivery through a slot. The slots are counted here and not by
+// asynq, whose tasks carry several deliveries, and which gives up on a task whose
+// lease it could not extend while our calls still run.
+func (c *conveyor) carry(ctx context.Context, d ledger.Delivery) {
+	c.slots <- struct{}{}
 	startedAt := time.Now()
-	c.r.guard(d.ID.String(), func() { c.deliver(ctx, d) })
+	c.r.guard(d.ID.String(), func() {
+		c.r.o.Metrics.SlotTaken(c.d.name)
+		defer c.r.o.Metrics.SlotFreed(c.d.name)
+		c.deliver(ctx, d)
+	})
 	c.took(time.Since(startedAt))
+	<-c.slots
+	c.q.through()
+	c.freed()
 }
 
 // took notes how long a delivery was in its slot.
@@ -155,7 +166,7 @@ func (c *conveyor) nudged(in time.Duration) {
 	}
 }
 
-// freed says that a task is done: a slot is free, and asynq's data must be told.
+// freed says that a slot is free.
 func (c *conveyor) freed() {
 	c.mu.Lock()
 	if c.hold == jobs.HoldSlots || c.hold == jobs.HoldInFlight {
@@ -258,69 +269,87 @@ func (c *conveyor) release(ctx context.Context) {
 		c.releaseAt = asked
 	}
 	c.mu.Unlock()
-	for _, d := range rel.Deliveries {
-		c.put(delivery{d})
+	for _, t := range trays(rel.Deliveries, c.traySize()) {
+		c.put(t)
 	}
 	c.r.heldBack(c.d.name, rel)
 	c.r.endings(c.d.name, rel.Ended)
 }
 
-func (c *conveyor) put(d delivery) {
-	if err := c.q.enqueue(d); err != nil {
-		c.r.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "delivery not put on the conveyor", append(about(c.d.name, d.ID, 0, ""), slog.Any("err", err))...)
-		c.giveBack(d, "", unclearWait, false)
+func (c *conveyor) put(t tray) {
+	if err := c.q.enqueue(t); err != nil {
+		c.r.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "delivery not put on the conveyor",
+			append(about(c.d.name, t[0].ID, 0, ""), slog.Any("err", err))...)
+		c.giveBackAll(t, unclearWait)
 		return
 	}
-	c.puts = append(c.puts, d)
+	c.puts = append(c.puts, t)
 }
 
-// move exchanges tasks with Redis' queue.
+func (c *conveyor) giveBackAll(t tray, wait time.Duration) {
+	for _, d := range t {
+		c.giveBack(d, "", wait, false)
+	}
+}
+
+// move exchanges tasks with Redis' queue: tells what is done, puts what was released,
+// and takes what there is room for. What this process just released it takes at once,
+// by the count: it was let go for these slots.
 func (c *conveyor) move(ctx context.Context) {
 	now := time.Now()
-	here, unacked := c.q.load()
-	room := max(c.d.slots-here+c.spare(), 0)
-	want := min(room, c.queued+len(c.puts))
+	want := len(c.puts) + min(c.queued, (c.room()+c.traySize()-1)/c.traySize())
 	poll := !now.Before(c.pollAt)
 	if poll {
 		c.pollAt = now.Add(pollEvery)
-		if want == 0 && room > 0 {
+		if want == 0 && c.room() > 0 {
 			want = 1
 		}
 	}
-	switch {
-	case unacked == 0:
-		c.ackAt = time.Time{}
-	case c.ackAt.IsZero():
-		c.ackAt = now.Add(ackWithin)
-	}
-	acks := unacked >= ackBatch || unacked > 0 && !now.Before(c.ackAt)
-	if len(c.puts) == 0 && want == 0 && !acks {
+	if len(c.puts) == 0 && want == 0 && !c.ackDue(now) {
 		return
 	}
 	puts := c.puts
-	c.puts = nil
+	c.puts, c.ackAt = nil, time.Time{}
 	var m moved
 	err := within(ctx, redisTimeout, func(ctx context.Context) (err error) {
 		m, err = c.q.move(ctx, want)
 		return err
 	})
-	c.ackAt = time.Time{}
-	if _, left := c.q.load(); left > 0 {
-		c.ackAt = time.Now().Add(ackWithin)
-	}
 	c.r.health.note(err)
 	for _, i := range m.lost {
-		c.giveBack(puts[i], "", 0, false)
+		c.giveBackAll(puts[i], 0)
 	}
-	c.queued += len(puts) - len(m.lost) - m.took
+	c.queued = max(c.queued+len(puts)-len(m.lost)-m.took, 0)
 	switch {
-	case err != nil:
-		c.queued = max(c.queued, 0)
 	case m.took < m.asked:
 		c.queued = 0 // others took the rest
 	case poll && m.took > 0:
-		c.queued = max(c.queued, m.took) // where one lay there may be more
+		c.queued = max(c.queued, 1) // where one lay there may be more
+	}
+	if c.queued > 0 && c.room() > 0 {
 		c.look()
 	}
-	c.queued = max(c.queued, 0)
+}
+
+// room is for how many more deliveries there is room here.
+func (c *conveyor) room() int {
+	here, _ := c.q.load()
+	return max(c.d.slots-here+c.spare(), 0)
+}
+
+// traySize is how many deliveries go on one task: few enough that one task does not
+// take most of the slots of the process it comes to.
+func (c *conveyor) traySize() int { return min(max(c.d.slots/4, 1), maxTray) }
+
+// ackDue reports whether asynq's data must be told of finished tasks now.
+func (c *conveyor) ackDue(now time.Time) bool {
+	_, unacked := c.q.load()
+	switch {
+	case unacked == 0:
+		c.ackAt = time.Time{}
+		return false
+	case c.ackAt.IsZero():
+		c.ackAt = now.Add(ackWithin)
+	}
+	return unacked >= ackBatch || !now.Before(c.ackAt)
 }

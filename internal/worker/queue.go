@@ -58,14 +58,14 @@ type queue struct {
 	put []script // enqueues noted by asynq's client; the conveyor's goroutine alone
 
 	arrived chan struct{} // capacity 1: taken is not empty; sent by move, received by dequeue
-	changed func()        // called when a task was handed over or is done; must not block
+	changed func()        // called when asynq is done with a task; must not block
 	closed  chan struct{} // closed by close: dequeue gives nothing any more
 
 	mu      sync.Mutex        // guards the rest
 	sources map[string]string // by hash: asynq's scripts, once it has shown them
 	take    script            // how asynq takes one task; hash is "" until it asked once
 	taken   []string          // tasks taken from Redis and not yet handed to asynq
-	inHand  int               // tasks handed to asynq and not yet done
+	here    int               // deliveries on the tasks taken and handed over, and not through yet
 	unacked []script          // done, and Redis not yet told
 }
 
@@ -173,7 +173,6 @@ func (q *queue) dequeue(ctx context.Context, s script) *redis.Cmd {
 		if !q.isClosed() && len(q.taken) > 0 {
 			task := q.taken[0]
 			q.taken[0], q.taken = "", q.taken[1:]
-			q.inHand++
 			q.mu.Unlock()
 			return redis.NewCmdResult(task, nil)
 		}
@@ -201,35 +200,42 @@ func (q *queue) isClosed() bool {
 
 func (q *queue) done(s script) *redis.Cmd {
 	q.mu.Lock()
-	q.inHand--
 	q.unacked = append(q.unacked, s)
 	q.mu.Unlock()
 	q.changed()
 	return redis.NewCmdResult("OK", nil)
 }
 
-// enqueue notes a delivery for the next move.
-func (q *queue) enqueue(d delivery) error {
-	_, err := q.client.Enqueue(asynq.NewTask(taskType, d.payload()), append(q.options, asynq.TaskID(d.taskID()))...)
+// enqueue notes a tray for the next move.
+func (q *queue) enqueue(t tray) error {
+	_, err := q.client.Enqueue(asynq.NewTask(taskType, t.payload()), append(q.options, asynq.TaskID(t.taskID()))...)
 	if err != nil {
-		return fmt.Errorf("put %s on the conveyor: %w", d.taskID(), err)
+		return fmt.Errorf("put %s on the conveyor: %w", t.taskID(), err)
 	}
 	return nil
 }
 
-// load returns how many tasks are taken or in hand, and how many finished ones
-// Redis has not been told of.
+// through says that a delivery has left its slot.
+func (q *queue) through() {
+	q.mu.Lock()
+	q.here--
+	q.mu.Unlock()
+}
+
+// load returns how many deliveries are here, waiting or in a slot, and how many
+// finished tasks Redis has not been told of.
 func (q *queue) load() (here, unacked int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.taken) + q.inHand, len(q.unacked)
+	return q.here, len(q.unacked)
 }
 
 // moved is what one move did.
 type moved struct {
-	took  int   // tasks taken from Redis
-	asked int   // tasks asked for
-	lost  []int // positions of noted enqueues that Redis may not have got
+	took       int   // tasks taken from Redis
+	deliveries int   // on them
+	asked      int   // tasks asked for
+	lost       []int // positions of noted enqueues that Redis may not have got
 }
 
 // move runs, in one pipeline, the dones and enqueues that are noted and takes up
@@ -274,7 +280,13 @@ func (q *queue) move(ctx context.Context, want int) (moved, error) {
 		}
 	}
 	m.took = len(tasks)
+	for _, t := range tasks {
+		if on, err := trayOf(t); err == nil { // a foreign one weighs nothing: its handler drops it
+			m.deliveries += len(on)
+		}
+	}
 	q.mu.Lock()
+	q.here += m.deliveries
 	q.unacked = append(kept, q.unacked[len(acks):]...)
 	if over := len(q.unacked) - maxUnacked; over > 0 {
 		q.unacked = q.unacked[over:]

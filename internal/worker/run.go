@@ -163,16 +163,12 @@ func (r *run) stop(now bool) {
 func (r *run) handBack() {
 	for _, c := range r.conveyors {
 		for _, message := range c.q.close() {
-			taskID, err := taskIDOf(message)
-			var d delivery
-			if err == nil {
-				d, err = parseTaskID(taskID)
-			}
+			t, err := trayOf(message)
 			if err != nil {
-				r.o.Log.LogAttrs(context.Background(), slog.LevelError, "delivery left to its lease", slog.Any("err", err))
+				r.o.Log.LogAttrs(context.Background(), slog.LevelError, "foreign task left in the queue", slog.Any("err", err))
 				continue
 			}
-			c.giveBack(d, "", 0, false)
+			c.giveBackAll(t, 0)
 		}
 	}
 }
