@@ -34,7 +34,10 @@ func (callPrices) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint6
 	return &price
 }
 
-const textBytesPerCost = 10 // as CEL has it
+const (
+	textBytesPerCost = 10 // as CEL has it
+	nestedCost       = 8  // comparing what is inside is dearer than the rest: each value is wrapped, looked up and wrapped again
+)
 
 func textCost(v ref.Val) uint64 {
 	if s, ok := v.(types.String); ok {
@@ -52,7 +55,7 @@ func comparison(a, b ref.Val) uint64 {
 	if a.(traits.Sizer).Size().Equal(b.(traits.Sizer).Size()) != types.True {
 		return 0
 	}
-	return weight(a, MaxExpressionCost)
+	return nestedCost * weight(a, MaxExpressionCost)
 }
 
 func nested(v ref.Val) bool {
