@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,14 @@ import (
 	"redrive/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain bounds the properties to some seconds; run them for longer with
+// go test ./internal/ledger -run Walk -rapid.checks=2000. A failure prints its seed.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "30"); err != nil { // before the command line is read, which wins
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	dep    = jobs.Dependency("payrail")

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -116,7 +117,7 @@ func (b *bundle) broken() []string {
 		}
 	}
 	counts := b.rdb.HGetAll(b.Context(), b.key(dep, "counts")).Val()
-	for _, name := range append(keysOf(counts), keysOf(recount)...) {
+	for _, name := range append(sortedKeys(counts), sortedKeys(recount)...) {
 		if counts[name] != recount[name] {
 			say("counts say %q of %q, a recount %q", counts[name], name, recount[name])
 		}
@@ -179,14 +180,6 @@ func brokenRecord(op string, f map[string]string, index string, score float64) [
 	return out
 }
 
-func keysOf(m map[string]string) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
-}
-
 var instants = []string{"created", "not_before", "deadline", "next", "first", "safe", "lease", "since", "ended", "orphan"}
 
 // pass lets d go by. A real server's clock cannot be moved, so every stored instant
@@ -240,3 +233,5 @@ func (b *bundle) field(key, name string) string {
 func zAt(at time.Time, member string) redis.Z {
 	return redis.Z{Score: float64(at.UnixMilli()), Member: member}
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -45,15 +44,7 @@ type walkRun struct {
 
 var walkKinds = []jobs.Idempotency{jobs.IdempotencyNone, jobs.IdempotencyConditional, jobs.IdempotencyKeyed, jobs.IdempotencyNatural}
 
-// TestWalk is bounded to some seconds; run it for longer with
-// go test ./internal/ledger -run TestWalk -rapid.checks=2000. A failure prints its
-// seed and is kept as a file.
 func TestWalk(t *testing.T) {
-	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		if err := f.Value.Set("40"); err != nil {
-			t.Fatal(err)
-		}
-	}
 	store, rdb := redistest.Mini(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		store.FlushAll()

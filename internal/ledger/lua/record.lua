@@ -13,13 +13,13 @@ before[#before + 1] = function() ended = {} end
 function record.load(id)
   local flat = redis.call('HGETALL', P .. 'op:' .. id)
   if #flat == 0 then return nil end
-  local f = {}
-  for i = 1, #flat, 2 do f[flat[i]] = flat[i + 1] end
-  return {id = id, kind = string.match(id, '^[^/]*'), f = f, changed = {}, removed = {}}
+  local op = record.new(id)
+  for i = 1, #flat, 2 do op.f[flat[i]] = flat[i + 1] end
+  return op
 end
 
 function record.new(id)
-  return {id = id, kind = string.match(id, '^[^/]*'), f = {}, changed = {}, removed = {}}
+  return {id = id, kind = string.match(id, '^[^/]*'), f = {}, changed = {}, removed = {}, places = {}, counts = {}}
 end
 
 -- set changes a field; nil removes it.
@@ -45,6 +45,17 @@ function record.flag(op, name)
   end
 end
 
+local changes, places = {}, {} -- of counts and indexes, written at the end of the run
+
+-- keep takes over what op's moves mean for counts and indexes.
+local function keep(op)
+  for field, by in pairs(op.counts) do changes[field] = (changes[field] or 0) + by end
+  for index, score in pairs(op.places) do record.place(index, op.id, score) end
+  op.counts, op.places = {}, {}
+end
+
+-- save writes the record. Only with it do its moves count: a call that fails before
+-- (a full Redis refuses the first write) changes nothing.
 function record.save(op)
   if #op.removed > 0 then redis.call('HDEL', P .. 'op:' .. op.id, unpack(op.removed)) end
   local flat = {}
@@ -54,6 +65,7 @@ function record.save(op)
   end
   if #flat > 0 then redis.call('HSET', P .. 'op:' .. op.id, unpack(flat)) end
   op.removed, op.changed = {}, {}
+  keep(op)
 end
 
 -- lane: a first attempt never queues behind a retry without a token.
@@ -79,11 +91,10 @@ function record.applied(op)
 end
 
 -- count notes a change of the counts; one write per field ends the run.
-local changes = {}
 local function count(op, by)
   local field = op.kind .. ' ' .. op.f.state
   if op.f.state == 'dead' then field = field .. ' ' .. (op.f.reason or '') end
-  changes[field] = (changes[field] or 0) + by
+  op.counts[field] = (op.counts[field] or 0) + by
 end
 after[#after + 1] = function()
   for field, by in pairs(changes) do
@@ -94,10 +105,9 @@ after[#after + 1] = function()
 end
 
 -- place notes that an operation stands in an index with a score, or (nil) no longer.
--- Index changes are written once, at the end of the run: a move costs its share of
+-- Written once, at the end of the run: a move costs its share of
 -- a few commands rather than five of its own. Whoever reads an index after a move in
 -- the same run calls record.flush first.
-local places = {}
 function record.place(index, id, score)
   places[index] = places[index] or {}
   places[index][id] = score or false
@@ -138,7 +148,7 @@ local INDEXES = {
 }
 
 local function unindex(op)
-  for _, index in ipairs(INDEXES[op.f.state] or {}) do record.place(index, op.id) end
+  for _, index in ipairs(INDEXES[op.f.state] or {}) do op.places[index] = false end
 end
 
 -- forget removes an index entry whose record is gone; it is counted once.
@@ -163,8 +173,8 @@ end
 
 -- unmarked: the last unknown outcome of the operation was settled while its state stays.
 function record.unmarked(op)
-  record.place('safe', op.id)
-  if op.f.state == 'cancelled' then record.place('done', op.id, retain(op)) end
+  op.places.safe = false
+  if op.f.state == 'cancelled' then op.places.done = retain(op) end
 end
 
 -- move puts the operation into a state and that state's index. score:
@@ -187,18 +197,18 @@ function record.move(op, state, now, score, extra)
     -- Looked at by its deadline at the latest, however long it was asked to wait.
     local deadline = num(op.f.deadline)
     if deadline > 0 and deadline < score then score = deadline end
-    record.place('waiting', id, int(score))
+    op.places.waiting = int(score)
   elseif state == 'released' then
-    record.place('released:' .. extra, id, int(score))
+    op.places['released:' .. extra] = int(score)
   elseif state == 'attempting' then
-    record.place('claims', id, int(score))
+    op.places.claims = int(score)
   elseif state == 'dead' then
-    record.place('dead', id, int(now))
+    op.places.dead = int(now)
   else
-    record.place('done', id, retain(op))
+    op.places.done = retain(op)
   end
   if (state == 'waiting' or state == 'released') and op.f.safe and op.f.unk then
-    record.place('safe', id, op.f.safe)
+    op.places.safe = op.f.safe
   end
   if state ~= 'waiting' then record.set(op, 'next', nil) end
   count(op, 1)
@@ -233,5 +243,6 @@ end
 function record.drop(op)
   unindex(op)
   count(op, -1)
+  keep(op)
   redis.call('DEL', P .. 'op:' .. op.id, P .. 'request:' .. op.id, P .. 'answers:' .. op.id)
 end
