@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -314,4 +315,30 @@ lines:
 		found = append(found, line)
 	}
 	return found
+}
+
+// value reads a metric, written name{label="value",...} with the labels sorted.
+func (b *testBundle) value(metric string) float64 {
+	b.Helper()
+	families, err := b.metrics.Gatherer().Gather()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			text := f.GetName()
+			if labels := m.GetLabel(); len(labels) > 0 {
+				var pairs []string
+				for _, l := range labels {
+					pairs = append(pairs, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+				}
+				text += "{" + strings.Join(pairs, ",") + "}"
+			}
+			if text == metric {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	b.Fatalf("no metric %s", metric)
+	return 0
 }
