@@ -35,7 +35,7 @@ type testBundle struct {
 func testSpecs() []jobs.KindSpec {
 	base := jobs.KindSpec{Dependency: "payrail", Method: "POST", ContentType: "application/json", BaseURL: "https://payrail.example",
 		DeadlineMS: 2 * 3600 * 1000, MaxAttempts: 5, TimeoutMS: 3000, MinResponseMS: 150, MaxBacklog: 1_000_000,
-		BackoffBaseMS: 1000, BackoffCapMS: 600_000, BudgetRatioMilli: 100, BudgetCap: 100_000, BudgetFloorMilliPerSecond: 1000,
+		BackoffBaseMS: 1000, BackoffCapMS: 600_000, BudgetRatioMilli: 100, BudgetCap: 100_000, BudgetFloorMilliPerSecond: 1_000_000,
 		Columns: map[string]string{"amount": "/amount", "currency": "/currency"}, Credentials: []string{"default", "m1"},
 		Retention: jobs.Retention{SucceededMS: 3600_000, CancelledMS: 3600_000, KeysMS: 90 * 24 * 3600_000}}
 	charge, void, payout, refund := base, base, base, base

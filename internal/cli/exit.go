@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"os"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -82,7 +84,12 @@ func codeOf(err error) int {
 // fromRedis reports whether err tells of Redis or of the way to it.
 func fromRedis(err error) bool {
 	var reply redis.Error
-	var network *net.OpError // not net.Error: every errno is one, also that of a missing file
+	var network net.Error // every errno is one too, also that of a missing file
+	var path *fs.PathError
+	var link *os.LinkError
+	if errors.As(err, &path) || errors.As(err, &link) {
+		return false
+	}
 	return errors.As(err, &reply) || errors.As(err, &network) || isTLS(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, context.DeadlineExceeded)
 }

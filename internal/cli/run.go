@@ -214,7 +214,7 @@ func (p *program) command(l limit, outputs []string, do func(context.Context, *c
 		if errors.As(err, &inner) {
 			return &failure{inner.code, err}
 		}
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) && fromRedis(err) {
+		if outOfTime(ctx) && fromRedis(err) {
 			late := fmt.Errorf("not done within %s (--command-timeout)", p.flags.timeout)
 			var n *noted
 			if errors.As(err, &n) {
@@ -224,6 +224,13 @@ func (p *program) command(l limit, outputs []string, do func(context.Context, *c
 		}
 		return &failure{codeOf(err), err}
 	}
+}
+
+// outOfTime reports whether ctx's time is over. A connection whose deadline comes
+// from ctx notices a moment earlier than ctx itself.
+func outOfTime(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < 20*time.Millisecond
 }
 
 // by says who acts.

@@ -68,7 +68,7 @@ func visibleJSON(text []byte) []byte {
 // What error texts may carry although they should not: gateways like to repeat what
 // they were sent.
 var (
-	cardNumber  = regexp.MustCompile(`\b(?:\d{13,19}|\d{4}[ -]\d{4}[ -]\d{4}[ -]\d{1,7}|\d{4}[ -]\d{6}[ -]\d{4,5})\b`)
+	cardNumber  = regexp.MustCompile(`\b(?:\d{14,19}|\d{4}[ -]\d{4}[ -]\d{4}[ -]\d{1,7}|\d{4}[ -]\d{6}[ -]\d{4,5})\b`)
 	email       = regexp.MustCompile(`[\w.%+-]+@[\w-]+(?:\.[\w-]+)+`)
 	bearer      = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}`)
 	credentials = regexp.MustCompile(`(?i)\b([\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization))(["']?\s*[:=]\s*["']?)[^\s"',;&]+`)
