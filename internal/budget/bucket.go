@@ -32,6 +32,7 @@ const callMilli = 1000 // one call costs one token
 // the store.
 type Bucket struct {
 	TokensMilli int64
+	RestMicro   int64 // what is left of a milli-token: 0 to 999 of its thousandths
 	FilledAtMS  int64
 	Known       bool // false: the key is missing or garbled
 }
@@ -42,15 +43,14 @@ func (b Bucket) At(nowMS int64, p Params) Bucket {
 	if !b.Known {
 		return Bucket{TokensMilli: min(limit, p.FloorMilliPerSecond), FilledAtMS: nowMS, Known: true}
 	}
-	b.TokensMilli = min(b.TokensMilli, limit)
-	b.FilledAtMS = min(b.FilledAtMS, nowMS)
-	gain := (nowMS - b.FilledAtMS) * p.FloorMilliPerSecond / 1000
-	switch {
-	case b.TokensMilli+gain >= limit:
-		b.TokensMilli, b.FilledAtMS = limit, nowMS
-	case gain > 0:
-		b.TokensMilli += gain
-		b.FilledAtMS += gain * 1000 / p.FloorMilliPerSecond // what is left of a milli-token stays
+	elapsed := max(nowMS-b.FilledAtMS, 0)
+	if p.FloorMilliPerSecond > 0 {
+		elapsed = min(elapsed, limit*1000/p.FloorMilliPerSecond+1) // that fills it; longer would overflow
+	}
+	rest := b.RestMicro + elapsed*p.FloorMilliPerSecond // a milli-token a second is a thousandth of one a ms
+	b.TokensMilli, b.RestMicro, b.FilledAtMS = b.TokensMilli+rest/1000, rest%1000, nowMS
+	if b.TokensMilli >= limit {
+		b.TokensMilli, b.RestMicro = limit, 0
 	}
 	return b
 }

@@ -1,10 +1,12 @@
 -- Library gate: may this dependency get one more call?
--- State: HASH P..'gate' (tokens and filled_at of the bucket, hold and hold_until
--- of a pause, last_now). Parameters come with each call, never from the hash:
+-- State: HASH P..'gate' (tokens, rest and filled_at of the bucket, hold and
+-- hold_until of a pause, last_now). Parameters come with each call, never from the hash:
 --   ratio  milli-tokens put in per first attempt sent
 --   cap    tokens at most
 --   floor  milli-tokens put in per second
--- Integers only: milli-tokens, ms. One call costs 1000 milli-tokens.
+-- Integers only: milli-tokens, ms; rest is what is left of a milli-token, in its
+-- thousandths (a milli-token a second is one of them a ms), so that nothing is gained
+-- or lost however often the bucket is looked at. One call costs 1000 milli-tokens.
 -- Invariants: 0 <= tokens <= cap; a missing or garbled bucket starts with one
 -- second of floor, never full; time going backwards adds nothing.
 local gate = {}
@@ -21,26 +23,21 @@ end
 local bucket, dirty
 function gate.load(now)
   if bucket then return bucket end
-  local v = redis.call('HMGET', P .. 'gate', 'tokens', 'filled_at', 'hold', 'hold_until')
+  local v = redis.call('HMGET', P .. 'gate', 'tokens', 'filled_at', 'rest', 'hold', 'hold_until')
   local cap, floor = arg('cap') * CALL, arg('floor')
   local tokens, filled = whole(v[1]), whole(v[2])
+  local rest = math.min(whole(v[3]) or 0, 999)
   if not tokens or not filled then
-    tokens, filled = math.min(cap, floor), now
+    tokens, rest, filled = math.min(cap, floor), 0, now
   end
-  if tokens > cap then tokens = cap end
-  if filled > now then filled = now end
-  local gain = math.floor((now - filled) * floor / 1000)
-  if tokens + gain >= cap then
-    tokens, filled = cap, now
-  elseif gain > 0 then
-    tokens = tokens + gain
-    filled = filled + math.floor(gain * 1000 / floor)
-  end
-  local g = {now = now, cap = cap, floor = floor, ratio = arg('ratio'), tokens = tokens, filled = filled}
-  if v[3] and v[3] ~= '' then
-    local untl = num(v[4])
+  rest = rest + math.max(now - filled, 0) * floor
+  tokens, rest = tokens + math.floor(rest / 1000), rest % 1000
+  if tokens >= cap then tokens, rest = cap, 0 end
+  local g = {now = now, cap = cap, floor = floor, ratio = arg('ratio'), tokens = tokens, rest = rest}
+  if v[4] and v[4] ~= '' then
+    local untl = whole(v[5]) or 0
     if untl == 0 or untl > now then
-      g.hold, g.hold_until = v[3], untl
+      g.hold, g.hold_until = v[4], untl
     end
   end
   bucket = g
@@ -59,8 +56,7 @@ end
 -- never will. At least 20, so that nobody asks in a tight loop.
 function gate.tokens_in(g, n)
   if g.floor == 0 or n * CALL > g.cap then return 1000 end
-  local at = g.filled + math.ceil((n * CALL - g.tokens) * 1000 / g.floor)
-  return math.max(at - g.now, 20)
+  return math.max(math.ceil(((n * CALL - g.tokens) * 1000 - g.rest) / g.floor), 20)
 end
 
 -- retries: how many retries the bucket can pay for now.
@@ -82,5 +78,6 @@ function gate.save() dirty = true end
 
 after[#after + 1] = function()
   if not dirty then return end
-  redis.call('HSET', P .. 'gate', 'tokens', int(bucket.tokens), 'filled_at', int(bucket.filled), 'last_now', int(bucket.now))
+  redis.call('HSET', P .. 'gate', 'tokens', int(bucket.tokens), 'rest', int(bucket.rest),
+    'filled_at', int(bucket.now), 'last_now', int(bucket.now))
 end
