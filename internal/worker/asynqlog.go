@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 )
 
 // asynqLog passes on what asynq has to say: its warnings as ours, the rest for
@@ -22,10 +24,11 @@ func (l asynqLog) say(level slog.Level, args []any) {
 	if l.health.trouble() != nil {
 		level = slog.LevelDebug
 	}
-	ctx := context.Background()
-	if l.log.Enabled(ctx, level) {
-		l.log.LogAttrs(ctx, level, "asynq", slog.String("err", fmt.Sprint(args...)))
+	text := fmt.Sprint(args...)
+	if strings.Contains(text, redis.ErrClosed.Error()) {
+		return // that it cannot subscribe, every few seconds: see queue.Subscribe. asynq gives only text
 	}
+	l.log.LogAttrs(context.Background(), level, "asynq", slog.String("err", text))
 }
 
 // Debug implements [asynq.Logger].

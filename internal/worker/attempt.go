@@ -23,8 +23,11 @@ const (
 	beginPause  = 20 * time.Millisecond
 	// finishWithin bounds the one try to write a result that is made inside the slot.
 	finishWithin = time.Second
-	// suspectWait is how long a suspect waits while another one is under way.
+	// suspectWait is how long suspects wait while another one is under way.
 	suspectWait = time.Second
+	// suspectsWithin is how long the suspects of one tray may take, one after the
+	// other: the last must begin well within its release lease.
+	suspectsWithin = 5 * time.Second
 	// unclearWait keeps what fails again and again from going round in circles.
 	unclearWait = time.Second
 	// fullWait is how long a delivery waits while too many writes are pending.
@@ -48,15 +51,6 @@ func (c *conveyor) deliver(ctx context.Context, d ledger.Delivery) {
 	case c.r.pending.full():
 		c.giveBack(d, "", fullWait, false)
 		return
-	}
-	if d.Losses > 0 {
-		select {
-		case c.r.suspect <- struct{}{}:
-			defer func() { <-c.r.suspect }()
-		default:
-			c.giveBack(d, "", suspectWait, false)
-			return
-		}
 	}
 	startedAt := time.Now() // before begin: every span of the grant counts from here
 	runID := newRunID()
@@ -159,7 +153,7 @@ func (c *conveyor) call(ctx context.Context, k *kind, d ledger.Delivery, g *ledg
 		Request: g.Request, Attempt: g.Attempt, BaseURL: c.d.baseURL, Header: header, KeyHeader: k.target.KeyHeader,
 		StartedAt: startedAt, SendBy: min(policy.SendWindow, g.DeadlineLeft-c.d.terms.MinResponse), Timeout: c.d.timeout,
 	})
-	return c.decide(k, g, policy.Classify(answer.Sample, g.Idempotency), answer, startedAt)
+	return c.read(k, g, answer, startedAt)
 }
 
 // lateness is how long after its due instant a delivery is sent.

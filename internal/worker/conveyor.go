@@ -91,6 +91,10 @@ func (c *conveyor) handler(ctx context.Context) asynq.Handler {
 			c.r.o.Log.LogAttrs(ctx, slog.LevelError, "foreign task dropped", slog.String("dependency", string(c.d.name)), slog.Any("err", err))
 			return nil
 		}
+		if on.suspects() {
+			c.carrySuspects(ctx, on)
+			return nil
+		}
 		var all sync.WaitGroup
 		for _, d := range on[1:] {
 			all.Go(func() { c.carry(ctx, d) })
@@ -115,6 +119,36 @@ func (c *conveyor) carry(ctx context.Context, d ledger.Delivery) {
 	c.took(time.Since(startedAt))
 	<-c.slots
 	c.q.through()
+	c.freed()
+}
+
+// carrySuspects takes suspects through one after the other, and only one tray of them
+// at a time in this process: the one that costs the process its life must not take
+// the others along.
+func (c *conveyor) carrySuspects(ctx context.Context, on tray) {
+	select {
+	case c.r.suspect <- struct{}{}:
+		defer func() { <-c.r.suspect }()
+	default:
+		c.turnAway(on, suspectWait)
+		return
+	}
+	startedAt := time.Now()
+	for i, d := range on {
+		if time.Since(startedAt) > suspectsWithin {
+			c.turnAway(on[i:], 0)
+			return
+		}
+		c.carry(ctx, d)
+	}
+}
+
+// turnAway gives back deliveries that get no slot now.
+func (c *conveyor) turnAway(on tray, wait time.Duration) {
+	c.r.guard("conveyor", func() { c.giveBackAll(on, wait) })
+	for range on {
+		c.q.through()
+	}
 	c.freed()
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"redrive/internal/budget"
@@ -30,6 +31,8 @@ type dependency struct {
 	terms   ledger.Terms
 	kinds   map[jobs.Kind]*kind
 	known   []jobs.Kind // the keys of kinds, sorted
+	rules   *policy.Rules
+	said    sync.Map // of string: which rules and results the log has complained about
 }
 
 // kind is how operations of one sort are sent by this process.
@@ -38,6 +41,7 @@ type kind struct {
 	target      ledger.Target
 	maxAttempts int
 	backoff     policy.Backoff
+	results     *policy.Results
 }
 
 // newPlan takes what submissions are bound to from the same [jobs.KindSpec] that
@@ -47,7 +51,7 @@ func newPlan(c *config.Config) (*plan, error) {
 	p := &plan{dependencies: map[jobs.Dependency]*dependency{}, specs: c.KindSpecs(), grace: c.ShutdownGrace}
 	for name, d := range c.Dependencies {
 		p.dependencies[name] = &dependency{
-			name: name, baseURL: d.BaseURL, timeout: d.Timeout, slots: d.Slots, kinds: map[jobs.Kind]*kind{},
+			name: name, baseURL: d.BaseURL, timeout: d.Timeout, slots: d.Slots, kinds: map[jobs.Kind]*kind{}, rules: d.Rules,
 			terms: ledger.Terms{
 				Dependency: name,
 				Budget: budget.Params{RatioMilli: d.Budget.RatioMilli, Cap: d.Budget.Cap,
@@ -64,9 +68,10 @@ func newPlan(c *config.Config) (*plan, error) {
 		if s.BaseURL == "" {
 			return nil, fmt.Errorf("worker options: base URL of dependency %s still holds a ${...}: resolve the secrets of Config first", s.Dependency)
 		}
-		backoff := c.Kinds[s.Kind].Backoff
+		written := c.Kinds[s.Kind]
 		d.kinds[s.Kind] = &kind{
-			name: s.Kind, maxAttempts: s.MaxAttempts, backoff: policy.Backoff{Base: backoff.Base, Cap: backoff.Cap},
+			name: s.Kind, maxAttempts: s.MaxAttempts, backoff: policy.Backoff{Base: written.Backoff.Base, Cap: written.Backoff.Cap},
+			results: written.Results,
 			target: ledger.Target{BaseURL: s.BaseURL, Idempotency: s.Idempotency, KeyHeader: s.KeyHeader,
 				KeyWindow: time.Duration(s.KeyWindowMS) * time.Millisecond, ClaimLease: policy.ClaimLease(d.timeout)},
 		}

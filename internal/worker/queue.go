@@ -45,7 +45,9 @@ const (
 //   - dequeue is answered with a task that move has taken before, or waits for one;
 //   - done is answered at once and runs with the next move. If it never does, the
 //     task comes back later and its delivery is stale: the ledger decides, not asynq;
-//   - asynq's list of servers is not written: Redrive has heartbeats of its own.
+//   - asynq's list of servers is not written: Redrive has heartbeats of its own;
+//   - asynq hears of no cancellation: nobody may end a call behind the ledger's back.
+//     (Its subscriber would also end the process when the client is closed under it.)
 //
 // All else passes through. enqueue and move belong to one goroutine, the
 // conveyor's; the rest is safe for concurrent use.
@@ -159,6 +161,19 @@ func (q *queue) ZRem(ctx context.Context, key string, members ...any) *redis.Int
 }
 
 func serverList(key string) bool { return key == "asynq:servers" || key == "asynq:workers" }
+
+// deaf is a closed client: a subscription through it fails at once, without a
+// connection, and asynq asks again a few seconds later.
+var deaf = func() *redis.Client {
+	c := redis.NewClient(&redis.Options{})
+	_ = c.Close() // it never had a connection
+	return c
+}()
+
+// Subscribe implements [redis.UniversalClient] for asynq.
+func (q *queue) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
+	return deaf.Subscribe(ctx, channels...)
+}
 
 // dequeue hands asynq a task. It waits for one, so that a task starts when it
 // arrives and an empty queue costs nothing.

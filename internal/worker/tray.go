@@ -27,25 +27,30 @@ const (
 // line per delivery: 'kind/key#number lane losses due', due in ms since the epoch.
 type tray []ledger.Delivery
 
-// trays deals deliveries out to trays of at most size. A suspect gets one of its own:
-// others must not wait with it.
+// trays deals deliveries out to trays of at most size. Suspects get trays of their
+// own, because they run one after the other.
 func trays(deliveries []ledger.Delivery, size int) []tray {
 	var out []tray
-	var open tray
+	var open [2]tray // of others, of suspects
 	for _, d := range deliveries {
+		t := &open[0]
 		if d.Losses > 0 {
-			out = append(out, tray{d})
-			continue
+			t = &open[1]
 		}
-		if open = append(open, d); len(open) == size {
-			out, open = append(out, open), nil
+		if *t = append(*t, d); len(*t) == size {
+			out, *t = append(out, *t), nil
 		}
 	}
-	if len(open) > 0 {
-		out = append(out, open)
+	for _, t := range open {
+		if len(t) > 0 {
+			out = append(out, t)
+		}
 	}
 	return out
 }
+
+// suspects reports whether the tray carries suspects.
+func (t tray) suspects() bool { return t[0].Losses > 0 }
 
 func (t tray) taskID() string { return deliveryName(t[0]) }
 
