@@ -19,7 +19,7 @@ import (
 const (
 	MaxParams        = 32
 	MaxHeaders       = 32
-	MaxValueBytes    = 1024 // of one param, header value or correlation id
+	MaxValueBytes    = 1024 // of one param or its name, header value, correlation id or idempotency key
 	MaxDeadline      = 366 * 24 * time.Hour
 	maxReportedSends = 1000
 )
@@ -200,6 +200,9 @@ func checkMaps(s *jobs.Submission, spec jobs.KindSpec) error {
 		return fieldErrorf("headers", "%d, at most %d are allowed", len(s.Headers), MaxHeaders)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
+		if len(name) > MaxValueBytes {
+			return fieldErrorf("params", "a name of %d bytes, at most %d are allowed", len(name), MaxValueBytes)
+		}
 		if v := s.Params[name]; v == "" || v == "." || v == ".." {
 			return fieldErrorf("params."+name, "must not be %q", v)
 		}
@@ -207,7 +210,12 @@ func checkMaps(s *jobs.Submission, spec jobs.KindSpec) error {
 			return err
 		}
 	}
+	given := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		if other, twice := given[strings.ToLower(name)]; twice {
+			return fieldErrorf("headers", "%q and %q are one header", other, name)
+		}
+		given[strings.ToLower(name)] = name
 		if err := jobs.CheckHeader(name, s.Headers[name], spec.KeyHeader); err != nil {
 			return &FieldError{"headers", err}
 		}
@@ -228,6 +236,9 @@ func (e *Entry) names(s *jobs.Submission, spec jobs.KindSpec) error {
 	key := s.IdempotencyKey
 	if key == "" {
 		key = defaultIdempotencyKey(e.ID)
+	}
+	if len(key) > MaxValueBytes {
+		return fieldErrorf("idempotency_key", "%d bytes, at most %d are allowed", len(key), MaxValueBytes)
 	}
 	for i := 0; i < len(key); i++ {
 		if key[i] <= ' ' || key[i] > '~' {
