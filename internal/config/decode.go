@@ -136,7 +136,10 @@ func (d *decoder) dependency(v value, dep *Dependency) {
 		r.off("burst", "0", isZero)
 		r.done()
 	}
-	o.done("drain", "breaker", "rules")
+	if v, ok := o.take("rules"); ok {
+		dep.Rules = d.rules(v)
+	}
+	o.done("drain", "breaker")
 }
 
 func isZero(v value) bool {
@@ -212,7 +215,10 @@ func (d *decoder) kind(v value, name jobs.Kind, c *Config) *Kind {
 			}
 		}
 	}
-	o.done("result", "inquiry", "on_late_success", "void")
+	if v, ok := o.take("result"); ok {
+		k.Results = d.results(v)
+	}
+	o.done("inquiry", "on_late_success", "void")
 	return k
 }
 

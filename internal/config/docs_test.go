@@ -20,6 +20,7 @@ dependencies:
     budget: {qqqqqqqqqqqqqqqq: 1}
     rate: {qqqqqqqqqqqqqqqq: 1}
     idempotency_key: {qqqqqqqqqqqqqqqq: 1}
+    rules: [{qqqqqqqqqqqqqqqq: 1}]
 operations:
   charge: {qqqqqqqqqqqqqqqq: 1, request: {qqqqqqqqqqqqqqqq: 1}, backoff: {qqqqqqqqqqqqqqqq: 1}}
 retention: {qqqqqqqqqqqqqqqq: 1}

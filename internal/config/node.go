@@ -184,6 +184,30 @@ func (v value) entry(n *ast.MappingValueNode) (entry, bool) {
 	return e, true
 }
 
+// list returns the items of a list, each with its number in the path, counted from
+// 1 as people do. ok is false after a problem that makes reading on pointless.
+func (v value) list(what string) (items []value, ok bool) {
+	seq, ok := v.node.(*ast.SequenceNode)
+	if !ok {
+		if v.node != nil {
+			v.fail("expected a list (%s), got %s", what, describe(v.node))
+		}
+		return nil, false
+	}
+	if v.d.entries += len(seq.Values); v.d.entries > maxEntries {
+		v.fail("aliases unfold this file to more than %d entries", maxEntries)
+		return nil, false
+	}
+	for i, n := range seq.Values {
+		item := v.d.value(fmt.Sprintf("%s.%d", v.path, i+1), place(n), n)
+		if _, known := v.d.source.at[item.path]; !known {
+			v.d.source.at[item.path] = item.at
+		}
+		items = append(items, item)
+	}
+	return items, true
+}
+
 // merged returns the entries of <<: *a or <<: [*a, *b].
 func (v value) merged(n *ast.MappingValueNode) []entry {
 	list := []ast.Node{n.Value}

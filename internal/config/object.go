@@ -81,6 +81,11 @@ func (v value) plain() (string, bool) {
 	if !ok {
 		return "", false
 	}
+	return v.unescape(raw)
+}
+
+// unescape returns raw with $$ read as a dollar.
+func (v value) unescape(raw string) (string, bool) {
 	s, err := NewSecret(raw)
 	switch {
 	case err != nil:

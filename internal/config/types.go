@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"redrive/internal/jobs"
+	"redrive/internal/policy"
 )
 
 // Config is what one file says, with the defaults filled in. It is read-only once
@@ -95,6 +96,9 @@ type Dependency struct {
 
 	IdempotencyKey IdempotencyKey // for kinds that do not override it
 	MaxBacklog     int64          // submit is refused beyond so many open operations; at least 1; default 1,000,000
+	// Rules say what this dependency means by its answers, before the built-in table;
+	// at most [policy.MaxRules]; nil: there are none, the default.
+	Rules *policy.Rules
 }
 
 // Credential is one account at a dependency.
@@ -130,6 +134,7 @@ type Kind struct {
 	Backoff        Backoff
 	Deadline       time.Duration     // span of an operation that brings none of its own; above 0; default 2 h
 	Columns        map[string]string // name -> RFC 6901 pointer into the body; default none
+	Results        *policy.Results   // what is kept of a success, at most [policy.MaxResults] values; nil: nothing, the default
 }
 
 // Request is the fixed part of what a kind sends.

@@ -164,6 +164,7 @@ func (v *validator) dependency(path string, d *Dependency) {
 	v.budget(path+".budget", d.Budget)
 	v.idempotencyKey(path+".idempotency_key", "", d.IdempotencyKey)
 	v.between(path+".max_backlog", d.MaxBacklog, 1, maxBacklog, "with 0 nothing could be submitted")
+	v.rules(path+".rules", d)
 }
 
 func (v *validator) headers(path string, headers map[string]Secret, keyHeader string) {

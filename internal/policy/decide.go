@@ -140,17 +140,18 @@ func Counts(c Classification) bool {
 // none and conditional there is no key, and outside the safe time the gateway may
 // have forgotten it and looked at this attempt alone.
 func settlesPrior(in DecideInput) bool {
-	return in.C.SettlesPrior && in.keepsEffect() && in.ResendSafeFor > 0
+	return in.C.SettlesPrior && keepsEffect(in.Idempotency) && in.ResendSafeFor > 0
 }
 
-// keepsEffect reports whether the class in force allows a resend of what may have acted.
-func (in DecideInput) keepsEffect() bool {
-	return in.Idempotency == jobs.IdempotencyKeyed || in.Idempotency == jobs.IdempotencyNatural
+// keepsEffect reports whether a resend of what may have acted leaves the effect as
+// it is. An unknown word is as weak as none.
+func keepsEffect(c jobs.Idempotency) bool {
+	return c == jobs.IdempotencyKeyed || c == jobs.IdempotencyNatural
 }
 
 func (in DecideInput) resendSafe(priorSettled bool, delay time.Duration) bool {
 	unknown := in.C.Outcome == jobs.OutcomeUnknown || in.UnknownBefore && !priorSettled
-	return !unknown || in.keepsEffect() && in.ResendSafeFor > 0 && in.ResendSafeFor >= delay
+	return !unknown || keepsEffect(in.Idempotency) && in.ResendSafeFor > 0 && in.ResendSafeFor >= delay
 }
 
 func (in DecideInput) delay() time.Duration {

@@ -67,6 +67,19 @@ func CompileRules(specs []RuleSpec) (*Rules, error) {
 	return out, nil
 }
 
+// Specs returns the rules as they were written, in their order, to be held against
+// the kinds of the dependency by [CheckRules].
+func (r *Rules) Specs() []RuleSpec {
+	if r == nil {
+		return nil
+	}
+	specs := make([]RuleSpec, len(r.rules))
+	for i := range r.rules {
+		specs[i] = r.rules[i].spec
+	}
+	return specs
+}
+
 // check holds a rule against itself.
 func (s RuleSpec) check(index int) error {
 	fail := func(field, format string, args ...any) error {
@@ -120,12 +133,6 @@ func CheckRules(specs []RuleSpec, classes []jobs.Idempotency) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// keepsEffect reports whether a resend of what may have acted leaves the effect
-// as it is. An unknown word is as weak as none.
-func keepsEffect(c jobs.Idempotency) bool {
-	return DecideInput{Idempotency: c}.keepsEffect() // one definition: what Decide resends by
 }
 
 // Classify asks the rules in turn, before the built-in table: the first that is
