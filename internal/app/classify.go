@@ -31,9 +31,10 @@ func (p *program) classifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "classify DEPENDENCY --status N --idempotency CLASS",
 		Short: "Say what an answer of a dependency means for an operation",
-		Long: `Say what an answer of a dependency means for an operation: the row of the table,
-whether the other side acted, and what follows for the idempotency class. It reads
-the configuration if there is one, and needs neither Redis nor secrets.`,
+		Long: `Say what an answer of a dependency means for an operation: the rule (R1, R2, ...) or
+the row of the table that decides, whether the other side acted, and what follows for
+the idempotency class. It reads the configuration if there is one, for the rules of
+the dependency, and needs neither Redis nor secrets.`,
 		Args: cobra.ExactArgs(1),
 	}
 	c.Flags().IntVar(&f.status, "status", 0, "HTTP status of the answer")
@@ -68,6 +69,7 @@ type classified struct {
 	Delay     *string          `json:"delay"` // what the answer asks for; null: the kind's backoff, where there is a next attempt
 	Settles   bool             `json:"resolves_prior_unknown"`
 	Reason    string           `json:"reason"`
+	Skipped   []string         `json:"skipped,omitempty"` // rules that cannot be evaluated on this answer, and why
 }
 
 func (p *program) classify(dependency string, f sampleFlags) error {
@@ -78,18 +80,25 @@ func (p *program) classify(dependency string, f sampleFlags) error {
 	if err != nil {
 		return &usageError{fmt.Errorf("--idempotency: %w", err)}
 	}
-	if err := p.knows(jobs.Dependency(dependency)); err != nil {
+	rules, err := p.rulesOf(jobs.Dependency(dependency))
+	if err != nil {
 		return err
 	}
 	sample, err := p.sample(f)
 	if err != nil {
 		return err
 	}
-	c := policy.Classify(sample, class)
+	c, _, ruled, skipped := rules.Classify(sample, class)
+	if !ruled {
+		c = policy.Classify(sample, class)
+	}
 	out := classified{Row: c.Row, Class: c.Class, Processed: c.Processed, Verdict: c.Verdict, Settles: c.SettlesPrior, Reason: c.Reason}
 	if c.Hint.From != "" {
 		wait := c.Hint.Wait.String()
 		out.Delay = &wait
+	}
+	for _, err := range skipped {
+		out.Skipped = append(out.Skipped, err.Error())
 	}
 	if f.output == "json" {
 		return json.NewEncoder(p.stdout).Encode(out)
@@ -102,25 +111,31 @@ func (p *program) classify(dependency string, f sampleFlags) error {
 	if out.Settles {
 		settles = "yes"
 	}
-	_, err = fmt.Fprintf(p.stdout, "row        %s\nclass      %s\nprocessed  %s\nverdict    %s\ndelay      %s\nresolves a prior unknown  %s\nreason     %s\n",
+	text := fmt.Sprintf("row        %s\nclass      %s\nprocessed  %s\nverdict    %s\ndelay      %s\nresolves a prior unknown  %s\nreason     %s\n",
 		out.Row, out.Class, out.Processed, out.Verdict, delay, settles, out.Reason)
+	for _, why := range out.Skipped {
+		text += "skipped    " + why + "\n"
+	}
+	_, err = io.WriteString(p.stdout, text)
 	return err
 }
 
-// knows refuses a dependency that the configuration, if there is one, does not name.
-func (p *program) knows(dep jobs.Dependency) error {
+// rulesOf returns the rules of a dependency, none without a configuration. It
+// refuses a dependency that the configuration does not name.
+func (p *program) rulesOf(dep jobs.Dependency) (*policy.Rules, error) {
 	path, found, err := config.Find(p.flags.config, p.getenv)
 	if err != nil || !found {
-		return err
+		return nil, err
 	}
 	c, err := config.Load(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if c.Dependencies[dep] == nil {
-		return usageErrorf("%s has no dependency %q", path, dep)
+	d := c.Dependencies[dep]
+	if d == nil {
+		return nil, usageErrorf("%s has no dependency %q", path, dep)
 	}
-	return nil
+	return d.Rules, nil
 }
 
 func (p *program) sample(f sampleFlags) (policy.Sample, error) {

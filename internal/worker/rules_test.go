@@ -62,8 +62,8 @@ func TestRulesComeBeforeTheTableAndResultsAreKept(t *testing.T) {
 			t.Errorf("payout-%d: attempt 1 is %+v", i, first)
 		}
 	}
-	if d := b.get("payout", 1); d.Reason != jobs.ReasonPermanent || d.Sends != 1 || len(d.Result) != 0 {
-		t.Errorf("payout-1: %s after %d sends with %v, want the table's word on a 402", d.Reason, d.Sends, d.Result)
+	if d := b.get("payout", 1); d.Reason == nil || *d.Reason != jobs.ReasonPermanent || d.Sends != 1 || len(d.Result) != 0 {
+		t.Errorf("payout-1: %v after %d sends with %v, want the table's word on a 402", d.Reason, d.Sends, d.Result)
 	}
 	close(calls)
 	var at []time.Time
