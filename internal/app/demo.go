@@ -81,7 +81,7 @@ func (p *program) demo(ctx context.Context, o rehearsal.Options, output string) 
 	// What workers log would tear the picture apart; whoever asks for it gets it.
 	level := slog.LevelError + 1
 	o.ShowFunc = rehearsal.Lines(p.stderr)
-	if isTerminal(p.stderr) && p.flags.LogLevel == "" {
+	if columns(p.stderr) >= rehearsal.TableWidth && p.flags.LogLevel == "" {
 		o.ShowFunc = rehearsal.Table(p.stderr, colour(p.stderr, p.getenv))
 	}
 	log, err := p.flagLogger(level)
@@ -90,10 +90,10 @@ func (p *program) demo(ctx context.Context, o rehearsal.Options, output string) 
 	}
 	o.Log = log
 	report, err := rehearsal.Run(ctx, o)
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case err == context.Canceled: // alone: nothing went wrong beside it
 		return errors.New("interrupted: everything was stopped in order, there is no report")
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	write := report.WriteText

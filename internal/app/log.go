@@ -36,6 +36,19 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// columns is how wide a terminal is; 0: w is none.
+func columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
 // colour says whether w may be coloured: see no-color.org.
 func colour(w io.Writer, getenv func(string) string) bool {
 	return isTerminal(w) && getenv("NO_COLOR") == ""

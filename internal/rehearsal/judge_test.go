@@ -192,7 +192,7 @@ func TestReportForPeopleSaysWhatBroke(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"P1 never twice", "BROKEN", "charge/order-1 took effect 3 times", "Gateway: down, seed 7. Store: miniredis, in memory.",
-		"2 more were answered on the request path", "calls per operation", "1.50", "retries per first attempt", "0.50", "dead: unsafe"} {
+		"Answered on the request path, so never handed over: 2.", "calls per operation", "1.50", "retries per first attempt", "0.50", "dead: unsafe"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the report does not say %q:\n%s", want, b.String())
 		}

@@ -95,7 +95,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nGateway: %s, seed %d. Store: %s.\n", r.Fault, r.Seed, r.Store)
 	if r.Settled > 0 {
-		fmt.Fprintf(&b, "%d more were answered on the request path: nothing to hand over.\n", r.Settled)
+		fmt.Fprintf(&b, "Answered on the request path, so never handed over: %d.\n", r.Settled)
 	}
 	b.WriteString("\n" + t.Render() + "\n\n")
 	for _, p := range Promises {

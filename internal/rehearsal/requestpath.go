@@ -207,7 +207,7 @@ func (p *requestPath) submit(ctx context.Context, batch []handover) error {
 		to := min(from+ledger.MaxBatch, len(entries))
 		receipts, err := p.ledger.Submit(ctx, p.terms, entries[from:to])
 		if err != nil {
-			return fmt.Errorf("hand over: %s", ledger.Explain(err))
+			return fmt.Errorf("hand over: %w", err)
 		}
 		for i, r := range receipts {
 			if r.Answer != jobs.Accepted {

@@ -93,7 +93,7 @@ const (
 // takes less than about a minute; when ctx ends first it stops everything in order
 // and returns ctx's error. An error means that it could not be played, not that
 // a promise was broken.
-func Run(ctx context.Context, o Options) (*Report, error) {
+func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if o.Operations < 1 || o.Operations > MaxOperations {
 		return nil, fmt.Errorf("operations %d: want 1 to %d", o.Operations, MaxOperations)
 	}
@@ -112,12 +112,18 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &stage{o: o, began: time.Now(), draw: rand.New(rand.NewPCG(o.Seed, 1))}
-	err = s.build(ctx)
-	var report *Report
-	if err == nil {
+	defer func() { // deferred: a panic must not leave a redis-server behind
+		if undone := s.tearDown(); undone != nil {
+			err = errors.Join(err, undone)
+		}
+	}()
+	if err = s.build(ctx); err == nil {
 		report, err = s.play(ctx)
 	}
-	return report, errors.Join(err, s.tearDown())
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // whatever it cut short says so in words of its own
+	}
+	return report, err
 }
 
 // stage is everything that a rehearsal is played with.
@@ -207,8 +213,8 @@ func (s *stage) configure() *config.Config {
 	c.ShutdownGrace = timeout + time.Second
 	d := config.NewDependency(dependency, s.baseURL)
 	d.Timeout, d.MinResponse, d.Slots, d.MaxInFlight = timeout, 50*time.Millisecond, slots, 0
-	// A tenth of the operations a second: a backlog of all of them drains in ten.
-	perSecond := max(int64(s.o.Operations)/10, 20)
+	// A backlog of all operations drains in fifteen seconds: nobody watches for longer.
+	perSecond := max(int64(s.o.Operations)/15, 10)
 	d.Budget = config.Budget{RatioMilli: 100, Cap: perSecond, FloorMilliPerSecond: perSecond * 1000}
 	c.Dependencies[dependency] = d
 
@@ -391,6 +397,6 @@ func (s *stage) judge() (*Report, error) {
 	r := Judge(Evidence{Orders: handed, Settled: settled, Ledger: s.gateway.Ledger(), Arrivals: s.door.all(), Inquiries: s.gateway.Stats().Inquiries,
 		Operations: page.Items, Took: took, Limits: Limits{Cap: d.Budget.Cap, Ratio: float64(d.Budget.RatioMilli) / 1000,
 			FloorPerSecond: float64(d.Budget.FloorMilliPerSecond) / 1000, Slots: d.Slots * s.o.Workers, Timeout: d.Timeout}})
-	r.Store, r.Fault, r.Seed = s.store.name, string(s.o.Fault), s.o.Seed
+	r.Store, r.Fault, r.Seed = s.store.name+": "+s.store.note, string(s.o.Fault), s.o.Seed
 	return &r, nil
 }

@@ -38,6 +38,7 @@ const (
 type store struct {
 	url   string
 	name  string // for people
+	note  string // what they should know of it
 	close func() error
 }
 
@@ -63,11 +64,11 @@ func memoryStore(why string) (*store, error) {
 	if err := m.StartAddr("127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("start miniredis: %w", err)
 	}
-	name := "miniredis, in memory: gone when this ends"
+	note := "everything is gone when this ends"
 	if why != "" {
-		name += " (" + why + ")"
+		note += " (" + why + ")"
 	}
-	return &store{url: "redis://" + m.Addr() + "/0", name: name, close: func() error { m.Close(); return nil }}, nil
+	return &store{url: "redis://" + m.Addr() + "/0", name: "miniredis, in memory", note: note, close: func() error { m.Close(); return nil }}, nil
 }
 
 // child is a redis-server that belongs to this process.
@@ -114,7 +115,7 @@ func (c *child) start(ctx context.Context, binary string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &store{url: url, name: "redis-server " + version + " with an append-only file, in a folder that is removed at the end", close: c.close}, nil
+	return &store{url: url, name: "redis-server " + version, note: "with an append-only file, in a folder that is removed at the end", close: c.close}, nil
 }
 
 // launch starts the server. Its goroutine ends with the server, which close awaits.

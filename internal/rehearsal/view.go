@@ -37,6 +37,10 @@ func Lines(w io.Writer) func(Progress) {
 // asked.
 var shown = []jobs.State{jobs.Waiting, jobs.Released, jobs.Attempting, jobs.Succeeded, jobs.Dead}
 
+// TableWidth is how many columns a terminal needs for [Table]: a line that wraps
+// would spoil the redrawing.
+const TableWidth = 80
+
 // Table returns a [Options.ShowFunc] that draws a table and redraws it in place:
 // for terminals. Colour: whether it may use any.
 func Table(w io.Writer, colour bool) func(Progress) {
@@ -77,7 +81,7 @@ func drawTable(p Progress, colour bool) string {
 		done = min(p.Ended()*barWidth/p.Total, barWidth)
 	}
 	bar := paint("36", strings.Repeat("█", done)) + strings.Repeat("░", barWidth-done)
-	return fmt.Sprintf("%s\n%s %3d %%  %.1f s\ngateway: %s · %d requests, %d charged · %.0f retry tokens\nstore: %s\n",
+	return fmt.Sprintf("%s\n%s %3d %%  %.1f s\ngateway: %s · %d requests, %d charged · %.0f tokens\nstore: %s\n",
 		t.Render(), bar, p.Ended()*100/max(p.Total, 1), p.Elapsed.Seconds(), gateway, p.Requests, p.Effects, p.Tokens, p.Store)
 }
 
