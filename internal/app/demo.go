@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"redrive/internal/config"
 	"redrive/internal/rehearsal"
 	"redrive/internal/sandbox"
 )
@@ -79,12 +80,13 @@ func checkDemo(o rehearsal.Options, output string) error {
 
 func (p *program) demo(ctx context.Context, o rehearsal.Options, output string) error {
 	// What workers log would tear the picture apart; whoever asks for it gets it.
-	level := slog.LevelError + 1
+	const nothing = slog.LevelError + 1
+	wanted := p.flags.LogLevel != "" || p.getenv(config.EnvLogLevel) != ""
 	o.ShowFunc = rehearsal.Lines(p.stderr)
-	if columns(p.stderr) >= rehearsal.TableWidth && p.flags.LogLevel == "" {
+	if columns(p.stderr) >= rehearsal.TableWidth && !wanted {
 		o.ShowFunc = rehearsal.Table(p.stderr, colour(p.stderr, p.getenv))
 	}
-	log, err := p.flagLogger(level)
+	log, err := p.flagLogger(nothing)
 	if err != nil {
 		return err
 	}

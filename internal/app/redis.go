@@ -81,7 +81,7 @@ func (p *program) awaitRedis(ctx context.Context, rdb redis.UniversalClient, nam
 		case time.Since(began)+pause > p.redisPatience:
 			return report, fmt.Errorf("%s: %s (tried for %s)", name, why, time.Since(began).Round(time.Second))
 		}
-		log.LogAttrs(ctx, slog.LevelWarn, "redis is not usable yet, trying again", slog.String("redis", name), slog.String("why", why), slog.Duration("in", pause))
+		log.LogAttrs(ctx, slog.LevelWarn, "redis is not usable yet, trying again", slog.String("redis", strings.TrimPrefix(name, "redis ")), slog.String("why", why), slog.Duration("in", pause))
 		select {
 		case <-ctx.Done():
 			return report, ctx.Err()

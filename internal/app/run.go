@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,7 +79,6 @@ func (p *program) redeliver(ctx context.Context) (err error) {
 	case <-ctx.Done():
 	case <-starting.Done(): // aborted when all had started already
 	}
-	log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "stopping: no new attempts, running ones may end", slog.Duration("grace", c.ShutdownGrace))
 	u.stop(asked)
 	return nil
 }
@@ -151,7 +151,7 @@ func (u *unit) start(ctx context.Context) error {
 	}
 	u.later(func() error { u.worker.Stop(); return nil })
 	u.background(func(ctx context.Context) { watch.run(ctx, u.program.fitnessEvery) })
-	u.log.LogAttrs(ctx, slog.LevelInfo, "redelivering", slog.String("worker", u.worker.ID()), slog.String("version", b.version), slog.String("redis", name),
+	u.log.LogAttrs(ctx, slog.LevelInfo, "redelivering", slog.String("worker", u.worker.ID()), slog.String("version", b.version), slog.String("redis", strings.TrimPrefix(name, "redis ")),
 		slog.String("namespace", u.config.Redis.Namespace), slog.String("durability", string(u.config.Redis.Durability)),
 		slog.Any("dependencies", slices.Sorted(maps.Keys(u.config.Dependencies))), slog.Any("kinds", slices.Sorted(maps.Keys(u.config.Kinds))))
 	return nil
@@ -214,5 +214,4 @@ func (u *unit) stop(asked <-chan os.Signal) {
 		u.worker.StopNow()
 		<-stopped
 	}
-	u.log.LogAttrs(context.Background(), slog.LevelInfo, "stopped")
 }
