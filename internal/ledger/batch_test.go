@@ -101,7 +101,7 @@ func compare(rt *rapid.T, pair [2]*bundle, one []string, many []luascript.Answer
 func (b *bundle) dump() string {
 	b.Helper()
 	out := fmt.Sprintln(b.records())
-	for _, name := range append(everyIndex, "safe") {
+	for _, name := range everyIndex {
 		out += fmt.Sprintln(name, b.index(name))
 	}
 	ctx := b.Context()

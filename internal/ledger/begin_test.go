@@ -155,9 +155,9 @@ func TestBeginResendsUnknownOnlyWhenSafe(t *testing.T) {
 			s.test(c.name, func(b *bundle) {
 				b.add("o1", deadline("48h"))
 				b.attempt("o1", unknown(0))
+				d := b.release("o1")
 				c.change(b)
 				b.fillBucket()
-				d := b.release("o1")
 				answer := b.beginAs(d, "run")
 				if c.safe {
 					b.wantStatus(answer, BeginGranted)

@@ -13,10 +13,11 @@ import (
 // One line per attempt is kept in the record, and a record stays compact only
 // while every value has at most 64 bytes. So words are written as short codes:
 //
-//	start,by,target,duration,outcome,class,status,verdict,delay
-//	1764490000000,w,0a1b2c3d4e5f,3001,u,tmo,0,rk,12000
+//	start,by,target,duration,outcome,class,status,verdict,delay,error
+//	1764490000000,w,0a1b2c3d4e5f,3001,u,tmo,0,rk,12000,1
 //
-// The first three are written ahead; the rest when the attempt ends.
+// The first three are written ahead; the rest when the attempt ends. error is the
+// number of a text kept beside (see errorText), absent without one.
 var (
 	outcomeCodes = map[jobs.Outcome]string{
 		jobs.OutcomeSucceeded: "s", jobs.OutcomeRefused: "r", jobs.OutcomeNotSent: "n", jobs.OutcomeUnknown: "u",
@@ -79,6 +80,25 @@ func decodeAttempt(n int, line string) jobs.Event {
 	}
 	return e
 }
+
+// errorNumber returns the number of the error text of an attempt line, "" for none.
+func errorNumber(line string) string {
+	if f := strings.Split(line, ","); len(f) > 9 {
+		return f[9]
+	}
+	return ""
+}
+
+// errorText returns the error text of a number: from the record when it is short,
+// else from the answers (nil where they were not read).
+func errorText(record, answers map[string]string, number string) string {
+	if text := record["e"+number]; text != longError {
+		return text
+	}
+	return answers["e"+number]
+}
+
+const longError = ">" // stands in the record for a text that is kept with the answers
 
 func argsInt(name string, value int64) *luascript.Args { return new(luascript.Args).Int(name, value) }
 

@@ -128,8 +128,10 @@ func TestACallThatFailsHalfWayMovesNothing(t *testing.T) {
 			good, bad := b.start("good"), b.start("bad")
 			b.must(b.rdb.Set(b.Context(), b.key(dep, "answers:charge/bad"), "x", 0).Err())
 			var c captured
-			c.finish(b, bad, refused(0))
-			c.finish(b, good, refused(0))
+			answered := refused(0)
+			answered.Body = []byte("sorry")
+			c.finish(b, bad, answered)
+			c.finish(b, good, answered)
 			answers := c.run(b, finishScript)
 			b.check()
 			if answers[0].Err == nil || answers[1].Err != nil {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -259,6 +260,82 @@ func TestFinishRecreatesWhatTheStoreLost(t *testing.T) {
 			b.wantHow(f, HowStale)
 			if len(b.records()) != 0 {
 				b.Fatal("a record appeared")
+			}
+		})
+	})
+}
+
+func TestFinishKeepsErrorTexts(t *testing.T) {
+	each(t, func(s *suite) {
+		failing := func(text string) Result {
+			r := refused(0)
+			r.Error = text
+			return r
+		}
+		notes := func(b *bundle) string {
+			b.Helper()
+			out := ""
+			for _, e := range b.get("o1").Timeline {
+				if e.Event == "attempt" {
+					out += "[" + text(e.Note) + "]"
+				}
+			}
+			return out
+		}
+		long := strings.Repeat("far too long to stand in the record ", 4)
+		s.test("each attempt tells its own, equal ones are kept once", func(b *bundle) {
+			b.maxAttempts = 100
+			b.add("o1")
+			for _, said := range []string{"a", "a", long, long, "b", "a", ""} {
+				b.attempt("o1", failing(said))
+			}
+			if got, want := notes(b), "[a][a]["+long+"]["+long+"][b][a][]"; got != want {
+				b.Fatalf("notes %s, want %s", got, want)
+			}
+			if n := strings.Count(fmt.Sprint(b.records()["charge/o1"]), long); n != 0 {
+				b.Fatal("a long text stands in the record")
+			}
+			if n := b.rdb.HLen(b.Context(), b.key(dep, "answers:charge/o1")).Val(); n != 1 {
+				b.Fatalf("%d texts beside the record, want the long one once", n)
+			}
+		})
+		s.test("the last one is shown in lists too, short or long", func(b *bundle) {
+			b.add("o1")
+			for _, said := range []string{long, "short", long + "2"} {
+				b.attempt("o1", failing(said))
+				page, err := b.List(b.Context(), Filter{Dependencies: []jobs.Dependency{dep}, ErrorText: said}, nil)
+				b.must(err)
+				if len(page.Items) != 1 || text(page.Items[0].Last.Error) != said || text(b.get("o1").Last.Error) != said {
+					b.Fatalf("%q: listed %+v", said, page.Items)
+				}
+			}
+			b.attempt("o1", succeeded())
+			if got := b.get("o1").Last.Error; got != nil {
+				b.Fatalf("the success tells the error %q", *got)
+			}
+		})
+		s.test("twenty different ones at most", func(b *bundle) {
+			b.maxAttempts = 100
+			b.add("o1", deadline("48h"))
+			for i := range 30 {
+				b.fillBucket()
+				b.attempt("o1", failing(fmt.Sprint(i, " ", []string{"short", long}[i%2])))
+			}
+			kept := 0
+			for _, e := range b.get("o1").Timeline {
+				if e.Note != nil {
+					kept++
+				}
+			}
+			if kept != 20 || !strings.HasPrefix(text(b.get("o1").Last.Error), "29 ") {
+				b.Fatalf("%d texts kept, last %q", kept, text(b.get("o1").Last.Error))
+			}
+		})
+		s.test("a late answer to the last attempt tells what it met", func(b *bundle) {
+			g := b.lostIn("waiting")
+			b.finish(g, refused(0))
+			if l := b.get("o1").Last; l.Class != jobs.Class503 || text(l.Error) != "503 overloaded" {
+				b.Fatalf("last %+v", l)
 			}
 		})
 	})

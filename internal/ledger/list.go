@@ -158,7 +158,7 @@ func (l *Ledger) walk(ctx context.Context, dep jobs.Dependency, index string, vi
 				continue // ended meanwhile, or a foreign entry
 			}
 			o := operation(dep, id, records[i].Val(), specOf(specs, id.Kind))
-			if withErrors {
+			if withErrors && texts[i].Val() != "" { // a long one
 				o.Last = last(records[i].Val(), texts[i].Val())
 			}
 			ops = append(ops, o)

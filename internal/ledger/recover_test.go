@@ -56,7 +56,7 @@ func TestRecover(t *testing.T) {
 			b.want("o1", "waiting")
 			b.wantApplied("o1", jobs.AppliedUnknown)
 			b.pass(minute)
-			b.wantStatus(b.beginAs(b.release("o1"), "run"), BeginEnded)
+			b.wantHold(b.releaseUpTo(1), 0, jobs.HoldNone) // one that knows the kind settles it
 			b.want("o1", "dead/unsafe")
 		})
 		s.test("100 a call", func(b *bundle) {
@@ -167,7 +167,7 @@ func TestT05RecoveryDoesNotOverwriteACompletion(t *testing.T) {
 			l := b.lostAttempts()[0]
 			b.recover(&Grant{ID: l.ID}, lost(0))
 			b.start("o1")
-			l.RunID = b.field("o1", "run") // even with the run of the claim that holds now
+			l.RunID, l.Attempt = b.field("o1", "run"), 2 // even with the claim that holds now
 			f, err := b.FinishLost(b.Context(), b.terms, b.target, l, lost(0), false)
 			b.must(err)
 			b.wantHow(f, HowStale)

@@ -75,7 +75,7 @@ func (r detailReply) detail(p Place, spec *jobs.KindSpec) (*Detail, error) {
 		d.Columns = columns(spec, request.Body)
 	}
 	d.Timeline = timeline(record, answers)
-	d.Last = last(record, answers["error"])
+	d.Last = last(record, errorText(record, answers, record["err"]))
 	for field, v := range answers {
 		if n, ok := strings.CutPrefix(field, "body:"); ok {
 			d.Answers[n] = v
@@ -84,7 +84,7 @@ func (r detailReply) detail(p Place, spec *jobs.KindSpec) (*Detail, error) {
 	return d, nil
 }
 
-// operation reads a record. Columns, timeline and the last error stand elsewhere.
+// operation reads a record. Columns, timeline and a long last error stand elsewhere.
 func operation(dep jobs.Dependency, id jobs.ID, f map[string]string, spec *jobs.KindSpec) jobs.Operation {
 	n := func(name string) int64 { v, _ := strconv.ParseInt(f[name], 10, 64); return v }
 	text := func(name string) *string {
@@ -119,7 +119,7 @@ func operation(dep jobs.Dependency, id jobs.ID, f map[string]string, spec *jobs.
 	if result := f["result"]; result != "" {
 		_ = json.Unmarshal([]byte(result), &o.Result) // written by us; a foreign edit shows as no result
 	}
-	o.Last = last(f, "")
+	o.Last = last(f, errorText(f, nil, f["err"]))
 	return o
 }
 
@@ -189,8 +189,9 @@ func attemptNumbers(f map[string]string) []int {
 func timeline(f, answers map[string]string) []jobs.Event {
 	events := []jobs.Event{{At: jobs.AtMS(number(f["created"])), Event: "submitted"}}
 	for _, n := range attemptNumbers(f) {
-		e := decodeAttempt(n, f["a"+strconv.Itoa(n)])
-		if text := answers["error:"+strconv.Itoa(n)]; text != "" {
+		line := f["a"+strconv.Itoa(n)]
+		e := decodeAttempt(n, line)
+		if text := errorText(f, answers, errorNumber(line)); text != "" {
 			e.Note = &text
 		}
 		events = append(events, e)

@@ -49,9 +49,13 @@ func (w *walk) finishSome(t *rapid.T) {
 	f, err := w.Finish(w.Context(), w.terms, w.as(r.with), r.grant, *r.result)
 	w.must(err)
 	tombstone := w.records()[r.delivery.ID.String()]["tombstone"] != "" // forgets who made which attempt
-	if f.How != HowOwn && f.How != HowLate && f.How != HowKnown && !tombstone {
-		t.Fatalf("%s: result of attempt %d taken as %s", r.delivery.ID, s.n, f.How)
+	if f.How != HowOwn && f.How != HowLate && !r.said && !tombstone {
+		t.Fatalf("%s: the first result of attempt %d was taken as %s", r.delivery.ID, s.n, f.How)
 	}
+	if r.said && f.How != HowKnown && f.How != HowStale {
+		t.Fatalf("%s: the result of attempt %d was taken again as %s", r.delivery.ID, s.n, f.How)
+	}
+	r.said = true
 	s.closed = true
 	switch r.result.Outcome {
 	case jobs.OutcomeSucceeded:

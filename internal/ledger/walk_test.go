@@ -39,6 +39,7 @@ type walkRun struct {
 	with      conditions
 	grant     *Grant  // of a begin whose reply arrived
 	result    *Result // drawn once: a worker has one result, however often it says it
+	said      bool    // its result was handed in
 	abandoned bool
 }
 

@@ -19,7 +19,6 @@ if claim.held_by(op, A.run) then
 elseif op.f.state ~= 'released' or op.f.delivery ~= A.delivery then
   return {op.f.state}
 end
-record.set(op, 'grant', nil)
 if A.orphan then
   -- Doubling from 5 s to a minute; after an hour nobody knew it, a person must look.
   local since = num(op.f.orphan)

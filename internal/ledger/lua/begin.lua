@@ -59,7 +59,6 @@ if not why and lane == 'retry' and not gate.spend(g) then
   why, wait = 'budget', gate.tokens_in(g, 1)
 end
 if why then
-  record.set(op, 'grant', nil)
   record.move(op, 'waiting', now, now + wait)
   record.save(op)
   return {'held', why, int(wait)}
@@ -77,6 +76,7 @@ if not op.f.first then
 end
 record.set(op, 'a' .. int(n), int(now) .. ',w,' .. target)
 settle.trim(op, n)
+settle.forget_runs(op)
 claim.take(op, A.run, n, now + arg('lease'))
 record.move(op, 'attempting', now, now + arg('lease'))
 record.save(op)

@@ -50,7 +50,7 @@ if op.f['r' .. int(n)] ~= A.run then
   return reply()
 end
 local recorded = settle.outcome_of(op, n)
-local lost_before = string.find(op.f['a' .. int(n)] or '', ',u,lost,', 1, true) ~= nil
+local lost_before = settle.lost(op, n)
 local own = claim.held_by(op, A.run)
 if A.lost and (not own or num(op.f.lease) > now) then
   how = 'stale'
@@ -61,17 +61,11 @@ if not own and not (recorded == 'u' and lost_before) then
   return reply()
 end
 
--- Errors and answers live in a hash of their own, present only when there is one.
--- Bodies stay for unknown, successful and the last attempt.
-local function keep()
-  local key = P .. 'answers:' .. op.id
-  if (A.error or '') ~= '' then
-    redis.call('HSET', key, 'error', A.error, 'error:' .. int(n), A.error)
-    redis.call('HDEL', key, 'error:' .. int(n - 20))
-  else
-    redis.call('HDEL', key, 'error') -- it is the last attempt's, never an earlier one's
-  end
+-- Answers live in a hash of their own, present only when there is one: of unknown,
+-- successful and the last attempt.
+local function keep_answer()
   if (A.body or '') == '' then return end
+  local key = P .. 'answers:' .. op.id
   local last = num(redis.call('HGET', key, 'last'))
   local function worth(m) return string.match(settle.outcome_of(op, m), '[us]') end
   if n >= last then
@@ -83,8 +77,20 @@ local function keep()
 end
 
 local target = string.match(op.f['a' .. int(n)], '^%d+,[^,]*,([^,]*)')
-settle.close_attempt(op, n, arg('duration'), A.codes, arg('delay'))
-keep()
+local text = settle.keep_error(op, A.error or '')
+settle.close_attempt(op, n, arg('duration'), A.codes, arg('delay'), text)
+keep_answer()
+if own or n == num(op.f.sends) then -- what the last attempt met
+  record.set(op, 'class', A.class)
+  record.set(op, 'status', num(A.status) > 0 and A.status or nil)
+  local function long(m) return m and op.f['e' .. m] == '>' end
+  if long(text) then
+    redis.call('HSET', P .. 'answers:' .. op.id, 'error', A.error)
+  elseif long(op.f.err) then
+    redis.call('HDEL', P .. 'answers:' .. op.id, 'error')
+  end
+  record.set(op, 'err', text)
+end
 
 if not own then
   -- Late: the lease had run out and the attempt was closed as unknown meanwhile.
@@ -115,8 +121,6 @@ if not own then
 end
 
 claim.drop(op)
-record.set(op, 'class', A.class)
-if num(A.status) > 0 then record.set(op, 'status', A.status) else record.set(op, 'status', nil) end
 if not A.counted then record.add(op, 'used', -1) end
 if not A.lost then record.set(op, 'losses', nil) elseif not A.stepped then record.add(op, 'losses', 1) end
 if A.refused_credential then record.add(op, 'refusals', 1) else record.set(op, 'refusals', nil) end

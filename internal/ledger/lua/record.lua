@@ -139,8 +139,8 @@ after[#after + 1] = function()
 end
 
 local INDEXES = {
-  waiting = {'waiting', 'due:first', 'due:retry', 'safe'},
-  released = {'released:first', 'released:retry', 'safe'},
+  waiting = {'waiting', 'due:first', 'due:retry'},
+  released = {'released:first', 'released:retry'},
   attempting = {'claims'},
   dead = {'dead'},
   succeeded = {'done'},
@@ -171,14 +171,38 @@ local function retain(op)
   return int(num(op.f.since) + span)
 end
 
--- unmarked: the last unknown outcome of the operation was settled while its state stays.
-function record.unmarked(op)
-  op.places.safe = false
-  if op.f.state == 'cancelled' then op.places.done = retain(op) end
+-- latest is the last instant at which an attempt could still be made: the deadline,
+-- or the end of the key's window where only a resend under the key is left.
+local function latest(f)
+  local at = num(f.deadline)
+  if f.unk and f.safe and f.idem ~= 'natural' then at = math.min(at, num(f.safe)) end
+  return at
 end
 
+-- unmarked: the last unknown outcome of the operation was settled while its state stays.
+function record.unmarked(op)
+  if op.f.state == 'cancelled' then op.places.done = retain(op) end
+  if op.f.state == 'waiting' and redis.call('ZSCORE', P .. 'waiting', op.id) then
+    op.places.waiting = int(math.min(num(op.f.next), latest(op.f)))
+  end
+end
+
+-- enlane puts a waiting operation that is due into its lane, where what must leave
+-- first stands first. Returns class and correlation id of a retry.
+function record.enlane(id)
+  local v = redis.call('HMGET', P .. 'op:' .. id, 'deadline', 'sends', 'unk', 'safe', 'idem', 'class', 'corr')
+  if not v[1] then return record.forget('waiting', id) end
+  local sends = num(v[2])
+  record.place('waiting', id)
+  record.place(sends == 0 and 'due:first' or 'due:retry', id, int(latest({deadline = v[1], unk = v[3], safe = v[4], idem = v[5]})))
+  if sends > 0 then return sends, v[6] or '-', v[7] or '-' end
+end
+
+-- relane gives an operation in a lane the place that it should have now.
+function record.relane(op, index) record.place(index, op.id, int(latest(op.f))) end
+
 -- move puts the operation into a state and that state's index. score:
---   waiting      next_at in ms (the index holds the deadline where that comes first)
+--   waiting      next_at in ms (the index holds what comes first of it and latest)
 --   released     end of the release lease, and which lane it left
 --   attempting   end of the claim's lease
 -- reason goes with dead. Arguments keep_succeeded and keep_cancelled (ms) say
@@ -194,10 +218,8 @@ function record.move(op, state, now, score, extra)
   record.set(op, 'reason', state == 'dead' and extra or nil)
   if state == 'waiting' then
     record.set(op, 'next', int(score))
-    -- Looked at by its deadline at the latest, however long it was asked to wait.
-    local deadline = num(op.f.deadline)
-    if deadline > 0 and deadline < score then score = deadline end
-    op.places.waiting = int(score)
+    -- However long it was asked to wait, it is looked at when no attempt can be made any more.
+    op.places.waiting = int(math.min(score, latest(op.f)))
   elseif state == 'released' then
     op.places['released:' .. extra] = int(score)
   elseif state == 'attempting' then
@@ -207,14 +229,11 @@ function record.move(op, state, now, score, extra)
   else
     op.places.done = retain(op)
   end
-  if (state == 'waiting' or state == 'released') and op.f.safe and op.f.unk then
-    op.places.safe = op.f.safe
-  end
   if state ~= 'waiting' then record.set(op, 'next', nil) end
+  record.set(op, 'grant', state == 'released' and extra or nil)
   count(op, 1)
   if state == 'dead' or state == 'succeeded' or state == 'cancelled' then
     record.set(op, 'ended', int(now))
-    record.set(op, 'grant', nil)
     record.set(op, 'cancel', nil)
     record.set(op, 'orphan', nil)
     ended[#ended + 1] = table.concat({id, state, op.f.reason or '-', op.f.class or '-', op.f.sends or '0', op.f.corr or '-'}, ' ')

@@ -21,14 +21,8 @@ local g = gate.load(now)
 local due = redis.call('ZRANGEBYSCORE', P .. 'waiting', '-inf', int(now), 'LIMIT', 0, LIMIT)
 local arrived = {} -- retries that came due now, by id
 for _, id in ipairs(due) do
-  local v = redis.call('HMGET', P .. 'op:' .. id, 'deadline', 'sends', 'class', 'corr')
-  if not v[1] then
-    record.forget('waiting', id)
-  else
-    record.place('waiting', id)
-    record.place('due:' .. (num(v[2]) == 0 and 'first' or 'retry'), id, v[1])
-    if num(v[2]) > 0 then arrived[id] = table.concat({id, v[2], v[3] or '-', v[4] or '-'}, ' ') end
-  end
+  local sends, class, corr = record.enlane(id)
+  if sends then arrived[id] = table.concat({id, int(sends), class, corr}, ' ') end
 end
 record.flush()
 local more = #due == LIMIT
@@ -72,10 +66,14 @@ local function take(lane, most)
       settle.leave(op, 'dead', 'deadline', now)
       record.save(op)
       gone = gone + 1
+    elseif settle.stuck(op, now) then
+      arrived[id] = nil
+      settle.leave(op, 'waiting', nil, now)
+      record.save(op)
+      gone = gone + 1
     elseif string.find(A.kinds or '', ' ' .. op.kind .. ' ', 1, true) then
       local at = op.f.next or '0'
       record.add(op, 'delivery', 1)
-      record.set(op, 'grant', lane)
       record.set(op, 'orphan', nil)
       record.move(op, 'released', now, now + arg('release_lease'), lane)
       record.save(op)

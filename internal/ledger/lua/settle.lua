@@ -118,12 +118,49 @@ function settle.doomed(op, max, at)
 end
 
 -- close_attempt completes the line of attempt n, kept short so that the record
--- stays compact: start,by,target,duration,<outcome,class,status,verdict>,delay.
--- codes is the middle part, as package ledger encodes it.
-function settle.close_attempt(op, n, duration, codes, delay)
+-- stays compact: start,by,target,duration,<outcome,class,status,verdict>,delay,error.
+-- codes is the middle part, as package ledger encodes it; text what keep_error returned.
+function settle.close_attempt(op, n, duration, codes, delay, text)
   local field = 'a' .. int(n)
   local start, by, target = string.match(op.f[field] or '', '^(%d+),([^,]*),([^,]*)')
-  record.set(op, field, table.concat({start or '0', by or 'w', target or '', int(duration), codes, int(delay)}, ','))
+  record.set(op, field, table.concat({start or '0', by or 'w', target or '', int(duration), codes, int(delay), text}, ','))
+end
+
+-- keep_error stores an error text once and returns its number, nil for none. A short
+-- one stands in the record (e1, e2, ...), a long one in the hash of answers: one long
+-- field would make the record big. The last twenty different texts are kept.
+function settle.keep_error(op, text)
+  if text == '' then return nil end
+  local key, short, newest = P .. 'answers:' .. op.id, #text <= 60, 0
+  for field, v in pairs(op.f) do
+    local m = num(string.match(field, '^e(%d+)$'))
+    if m > 0 and short and v == text then return int(m) end
+    newest = math.max(newest, m)
+  end
+  if not short and op.f.err and redis.call('HGET', key, 'e' .. op.f.err) == text then return op.f.err end
+  local m = int(newest + 1)
+  record.set(op, 'e' .. m, short and text or '>')
+  if not short then redis.call('HSET', key, 'e' .. m, text) end
+  local old = 'e' .. int(newest - 19)
+  if op.f[old] == '>' then redis.call('HDEL', key, old) end
+  record.set(op, old, nil)
+  return m
+end
+
+-- forget_runs drops the run ids of attempts that ended: nothing they say changes
+-- anything any more. A lost one's may still bring its result.
+function settle.forget_runs(op)
+  local over = {}
+  for field in pairs(op.f) do
+    local m = string.match(field, '^r(%d+)$')
+    if m and not settle.lost(op, num(m)) then over[#over + 1] = field end
+  end
+  for _, field in ipairs(over) do record.set(op, field, nil) end
+end
+
+-- lost: was attempt n closed as unknown for want of its worker's own result?
+function settle.lost(op, n)
+  return string.find(op.f['a' .. int(n)] or '', ',u,lost,', 1, true) ~= nil
 end
 
 -- outcome_of reads the outcome code of attempt n: s, r, n, u, or '' while open.

@@ -50,6 +50,8 @@ local function reported(op, att, target)
   if att.outcome ~= 'not_sent' and att.class ~= '429' then record.add(op, 'used', num(att.n)) end
   record.set(op, 'a' .. int(n), table.concat({int(first_of(att)), 'p', target, '0', att.codes, '0'}, ','))
   record.set(op, 'class', att.class)
+  record.set(op, 'status', nil)
+  record.set(op, 'err', nil)
   record.set(op, 'reports', (op.f.reports or '') .. identity.report(att))
   settle.trim(op, n)
   if att.outcome == 'unknown' then

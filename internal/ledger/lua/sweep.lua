@@ -4,7 +4,7 @@ ARGV     live           ' kind kind ' that some live worker knows
          min_response   ms
          keep_succeeded, keep_cancelled (ms)
 RETURNS  more (1: ask at once), then 'ended' pairs
-LIMIT    100 per step, four steps
+LIMIT    100 per step, three steps for both lanes
 INVARIANT what cannot make its deadline ends without a token; a keyed operation with an unknown outcome leaves
          waiting when its key's window is over; a release that nobody began returns; nothing else changes
 ]]
@@ -19,13 +19,7 @@ local function batch(index, upto)
 end
 
 for _, id in ipairs(batch('waiting', int(now))) do
-  local v = redis.call('HMGET', P .. 'op:' .. id, 'deadline', 'sends')
-  if not v[1] then
-    record.forget('waiting', id)
-  else
-    record.place('waiting', id)
-    record.place('due:' .. (num(v[2]) == 0 and 'first' or 'retry'), id, v[1])
-  end
+  record.enlane(id)
 end
 
 for _, lane in ipairs({'first', 'retry'}) do
@@ -37,7 +31,6 @@ for _, lane in ipairs({'first', 'retry'}) do
     elseif op.f.state ~= 'released' then
       redis.call('ZREM', P .. index, id)
     else
-      record.set(op, 'grant', nil)
       record.move(op, 'waiting', now, now)
       record.save(op)
     end
@@ -52,9 +45,14 @@ for _, lane in ipairs({'first', 'retry'}) do
       record.forget(index, id)
     elseif op.f.state ~= 'waiting' then
       redis.call('ZREM', P .. index, id)
-    else
+    elseif now + arg('min_response') > num(op.f.deadline) then
       settle.leave(op, 'dead', 'deadline', now)
       record.save(op)
+    elseif settle.stuck(op, now) then
+      settle.leave(op, 'waiting', nil, now)
+      record.save(op)
+    else
+      record.relane(op, index) -- its window is over in a moment, or the mark is gone
     end
   end
   -- The heads of the lane: a kind that no live worker knows for an hour needs a person.
@@ -77,14 +75,5 @@ for _, lane in ipairs({'first', 'retry'}) do
   end
 end
 
-for _, id in ipairs(batch('safe', int(now))) do
-  local op = record.load(id)
-  if op and (op.f.state == 'waiting' or op.f.state == 'released') and settle.stuck(op, now) then
-    settle.leave(op, 'waiting', nil, now)
-    record.save(op)
-  else
-    redis.call('ZREM', P .. 'safe', id)
-  end
-end
 redis.call('HSET', P .. 'gate', 'last_now', int(now))
 return answer({more})
