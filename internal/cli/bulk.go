@@ -85,7 +85,7 @@ type chosen struct {
 }
 
 // choose fixes the set of an action.
-func (b *bulk) choose(ctx context.Context, s *session, args []string) ([]chosen, error) {
+func (b *bulk) choose(ctx context.Context, s *session, args []string, filter ledger.Filter) ([]chosen, error) {
 	if !b.all {
 		ids, err := namedOperations(s.p.stdin, args)
 		if err != nil {
@@ -93,18 +93,9 @@ func (b *bulk) choose(ctx context.Context, s *session, args []string) ([]chosen,
 		}
 		return s.named(ctx, ids)
 	}
-	now, err := s.now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	filter, err := b.filter.filter(now)
-	if err != nil {
-		return nil, err
-	}
 	if len(filter.States) == 0 {
 		filter.States = b.states
 	}
-	s.warnUnknown(filter)
 	page, err := s.ledger.List(ctx, filter, s.known)
 	if err != nil {
 		return nil, err
@@ -198,6 +189,7 @@ func (p *program) ask(question string) (bool, error) {
 	if p.flags.yes {
 		return true, nil
 	}
+	_ = p.stdout.Flush() // it keeps its first error until the end
 	fmt.Fprintf(p.stderr, "%s [y/N] ", visible(question))
 	answer, err := p.stdin.ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

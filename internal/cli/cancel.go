@@ -78,11 +78,11 @@ func (p *program) stop(ctx context.Context, cmd *cobra.Command, args []string, b
 // prepareBulk checks the filter, connects and fixes the set. A nil set, without an
 // error, means that nothing matches and that it was said.
 func (p *program) prepareBulk(ctx context.Context, b *bulk, args []string) (*session, []chosen, error) {
-	s, _, err := p.openFiltered(ctx, writes, &b.filter)
+	s, filter, err := p.openFiltered(ctx, writes, &b.filter)
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := b.choose(ctx, s, args)
+	set, err := b.choose(ctx, s, args, filter)
 	if err == nil && len(set) > 0 {
 		return s, set, nil
 	}

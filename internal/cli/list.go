@@ -61,10 +61,10 @@ func (p *program) list(ctx context.Context, f *filters, states []jobs.State, tab
 	return p.writeOperations(found.Items, found.NextCursor, tabular)
 }
 
-// openFiltered connects and reads the filter by Redis' clock. A filter that is
-// wrong in itself does not need Redis to be refused.
+// openFiltered connects and reads the filter by Redis' clock. A filter that is wrong
+// in itself does not need Redis to be refused: by this machine's clock it is too.
 func (p *program) openFiltered(ctx context.Context, a access, f *filters) (*session, ledger.Filter, error) {
-	if _, err := f.filter(time.Time{}); err != nil {
+	if _, err := f.filter(time.Now()); err != nil {
 		return nil, ledger.Filter{}, err
 	}
 	s, err := p.open(ctx, a)

@@ -150,3 +150,29 @@ func TestListsWarnOfNamesThatNobodyBears(t *testing.T) {
 		says(t, got.stderr, `no kind "chrage" is known`, `no dependency "payrial" is known`, "no operation matches")
 	})
 }
+
+func TestAFilterOfTwoFormsOfTimeIsReadByTheClock(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		b.must(exitOK, "list", "--since", "00:00", "--until", "0s")
+		b.must(exitOK, "list", "--since", "2020-01-01T00:00:00Z", "--until", "1h")
+		b.must(exitUsage, "list", "--since", "1h", "--until", "2020-01-01T00:00:00Z")
+	})
+}
+
+// A kind that nobody publishes any more still has its operations.
+func TestOperationsOfAnUnknownKindAreFoundAndEnded(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		b.submit(submission("charge", "a", 1), submission("charge", "b", 1))
+		b.attempt("charge/b", decline(402, "no"))
+		b.client.HDel(t.Context(), "rd:kinds", "charge")
+		says(t, b.must(exitOK, "show", "charge/a").stdout, "charge/a: ", "POST (path masked)")
+		says(t, b.must(exitOK, "list", "-o", "name").stdout, "charge/a", "charge/b")
+		says(t, b.must(exitOK, "audit", "charge/a").stderr, "no entry")
+		says(t, b.must(exitConflict, "dlq", "requeue", "charge/b", "-y", "--note", "x").stdout, "nobody knows its kind")
+		b.must(exitOK, "cancel", "charge/a", "-y", "--note", "x")
+		b.must(exitOK, "dlq", "discard", "charge/b", "-y", "--note", "x")
+		b.wantState("charge/b", jobs.Cancelled)
+	})
+}

@@ -132,8 +132,9 @@ func (n *noted) Error() string { return n.err.Error() + "; " + n.note }
 // Unwrap returns the cause.
 func (n *noted) Unwrap() error { return n.err }
 
-// say writes words for a person to stderr.
+// say writes words for a person to stderr, after the data that was written before.
 func (p *program) say(format string, args ...any) {
+	_ = p.stdout.Flush() // it keeps its first error until the end
 	lines := strings.Split(strings.TrimRight(fmt.Sprintf(format, args...), "\n"), "\n")
 	for i, line := range lines {
 		lines[i] = visible(line)

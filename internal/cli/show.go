@@ -345,10 +345,10 @@ func (p *program) showRequest(d *ledger.Detail, spec jobs.KindSpec, known, revea
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		p.print("  %s: %s", name, r.Headers[name])
 	}
-	p.print("  %s", bodyText(r.Body))
+	p.printBody(r.Body)
 	for _, n := range slices.SortedFunc(maps.Keys(d.Answers), byNumber) {
 		p.print("answer to attempt %s:", n)
-		p.print("  %s", bodyText([]byte(d.Answers[n])))
+		p.printBody([]byte(d.Answers[n]))
 	}
 }
 
@@ -358,12 +358,16 @@ func byNumber(a, b string) int {
 	return x - y
 }
 
-func bodyText(body []byte) string {
+// printBody keeps the lines of a body.
+func (p *program) printBody(body []byte) {
 	switch {
 	case len(body) == 0:
-		return "(no body)"
+		p.print("  (no body)")
 	case !utf8.Valid(body):
-		return fmt.Sprintf("(%s that are not text)", count(len(body), "byte"))
+		p.print("  (%s that are not text)", count(len(body), "byte"))
+	default:
+		for _, line := range strings.Split(string(body), "\n") {
+			p.print("  %s", strings.TrimSuffix(line, "\r"))
+		}
 	}
-	return string(body)
 }
