@@ -215,7 +215,7 @@ func (b *bundle) beginAs(d Delivery, run string) Begin {
 func (b *bundle) begin(d Delivery) *Grant {
 	b.Helper()
 	b.runs++
-	answer := b.beginAs(d, fmt.Sprintf("%032x", b.runs))
+	answer := b.beginAs(d, fmt.Sprintf("%016x%016x", b.runs, 0))
 	if answer.Status != BeginGranted {
 		b.Fatalf("begin of %s: %s (hold %q, ended %v), want granted", d.ID, answer.Status, answer.Hold, answer.Ended)
 	}

@@ -102,6 +102,9 @@ func operation(dep jobs.Dependency, id jobs.ID, f map[string]string, spec *jobs.
 		Credential: orDefault(f["cred"]), CorrelationID: text("corr"), Batch: text("batch"), Intent: text("intent"),
 		Flags: []jobs.Flag{}, Columns: map[string]string{}, Result: map[string]string{}, EnteredAt: jobs.AtMS(n("since")),
 	}
+	if o.EnteredAt == nil { // a tombstone: it stays as it ended
+		o.EnteredAt = o.EndedAt
+	}
 	if o.IdempotencyKey == "" {
 		o.IdempotencyKey = defaultIdempotencyKey(id)
 	}

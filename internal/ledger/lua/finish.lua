@@ -45,7 +45,7 @@ local function reply()
   return answer({op.f.state, op.f.reason or '', how})
 end
 
-if op.f['r' .. int(n)] ~= A.run then
+if not claim.made(op, A.run, n) then
   how = 'stale'
   return reply()
 end
