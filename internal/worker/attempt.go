@@ -52,6 +52,9 @@ func (c *conveyor) deliver(ctx context.Context, d ledger.Delivery) {
 		c.giveBack(d, "", fullWait, false)
 		return
 	}
+	// Counted before Redis may know: a promise that is kept must not look like a free slot.
+	c.begun.Add(1)
+	defer c.begun.Add(-1)
 	startedAt := time.Now() // before begin: every span of the grant counts from here
 	runID := newRunID()
 	b, err := c.begin(ctx, k, d, runID)
@@ -63,8 +66,6 @@ func (c *conveyor) deliver(ctx context.Context, d ledger.Delivery) {
 	}
 	switch b.Status {
 	case ledger.BeginGranted:
-		c.begun.Add(1)
-		defer c.begun.Add(-1)
 		c.attempt(ctx, k, d, b.Grant, startedAt)
 	case ledger.BeginHeld:
 		if d.Lane == ledger.LaneRetry {

@@ -43,7 +43,7 @@ type conveyor struct {
 	wake   chan struct{} // capacity 1: the loop has something to look at
 	slots  chan struct{} // capacity d.slots: who holds one may make a call
 
-	begun  atomic.Int64 // attempts under way
+	begun  atomic.Int64 // attempts under way, and begins
 	paused atomic.Bool  // a person holds the dependency, as the last release said
 	turnAt atomic.Int64 // when the loop last turned, Unix ns
 
@@ -279,6 +279,9 @@ func (c *conveyor) release(ctx context.Context) {
 		return
 	}
 	want := c.d.slots - int(c.begun.Load()) + c.spare()
+	if c.room() == 0 {
+		want = 0 // what waits here was released so long ago that the ledger's count forgets it
+	}
 	var rel ledger.Release
 	err := within(ctx, redisTimeout, func(ctx context.Context) (err error) {
 		rel, err = c.r.ledger.Release(ctx, c.d.terms, c.d.known, want)

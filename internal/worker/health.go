@@ -90,6 +90,11 @@ func (h *health) await(done <-chan struct{}) bool {
 	case <-done:
 		return false
 	case <-up:
+	}
+	select {
+	case <-done: // both may be the case
+		return false
+	default:
 		return true
 	}
 }

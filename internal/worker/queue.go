@@ -335,12 +335,15 @@ func (q *queue) exec(ctx context.Context, calls []script) ([]*redis.Cmd, error) 
 		missing := map[string]bool{}
 		again = again[:0]
 		for i, cmd := range cmds {
-			if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			unknown := redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT")
+			if unknown {
 				missing[calls[i].hash] = true
+			}
+			if unknown || cmd.Err() == redis.Nil { // what found nothing may have come before what was not put yet
 				again = append(again, i)
 			}
 		}
-		if len(again) == 0 {
+		if len(missing) == 0 {
 			break
 		}
 		for hash := range missing {

@@ -14,7 +14,7 @@ import (
 
 const (
 	upkeepEvery    = time.Second
-	namesEvery     = 10 * time.Second // how often names and live kinds are read anew
+	namesEvery     = 8 * time.Second // how often names and live kinds are read anew
 	retentionEvery = time.Minute
 	// Bounds of one round: what is left waits for the next, so that no dependency
 	// keeps the others waiting.
@@ -229,12 +229,23 @@ func (r *run) sweep(ctx context.Context, dep jobs.Dependency, live []jobs.Kind) 
 	return nil
 }
 
-// names are the dependencies that the namespace has ever seen, and our own.
+// names are the dependencies that the namespace has ever seen, and our own. Ours
+// missing from them means that Redis was emptied meanwhile, perhaps so fast that
+// nobody saw it away: then everything is made known anew.
 func (r *run) names(ctx context.Context) []jobs.Dependency {
 	names := r.plan.names()
 	known, err := r.o.Ledger.Dependencies(ctx)
 	if err != nil {
 		r.failed(ctx, "dependencies not read", "", err)
+		return names
+	}
+	for _, n := range r.plan.bindings() {
+		if !slices.Contains(known, n) {
+			if err := r.announce(ctx); err != nil {
+				r.failed(ctx, "kinds not published", "", err)
+			}
+			break
+		}
 	}
 	for _, n := range known {
 		if !slices.Contains(names, n) {
@@ -267,9 +278,6 @@ func (r *run) retention(ctx context.Context) {
 		jitter := time.Duration(r.random() * float64(retentionEvery) / 2)
 		if !sleep(ctx, retentionEvery*3/4+jitter) || !r.health.await(ctx.Done()) {
 			return
-		}
-		if err := r.announce(ctx); err != nil { // somebody may have flushed Redis
-			r.failed(ctx, "kinds not published", "", err)
 		}
 		for _, dep := range r.names(ctx) {
 			r.guard("retention", func() {

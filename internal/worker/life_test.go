@@ -1,0 +1,275 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"redrive/internal/gateway"
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+	"redrive/internal/policy"
+)
+
+func TestStartAndStopMayBeCalledInAnyOrderAndOften(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	w, err := New(b.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Stop() // before Start
+	if why := w.Ready(); len(why) != 1 {
+		t.Errorf("not started, and ready: %v", why)
+	}
+	for range 2 {
+		for range 2 {
+			if err := w.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.submit("charge", 1, func(_ int, s *jobs.Submission) { s.Key = jobs.Key(fmt.Sprint("k", time.Now().UnixNano())) })
+		b.until(5*time.Second, "a send", func() bool { return b.sender.total() > 0 })
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(w.Stop)
+			all.Go(w.StopNow)
+		}
+		all.Wait()
+		b.sender.mu.Lock()
+		b.sender.sends = map[string]int{}
+		b.sender.mu.Unlock()
+	}
+	if live, err := b.ledger.Workers(t.Context()); err != nil || len(live) != 0 {
+		t.Errorf("heartbeats %v %v", live, err)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	w, err := New(b.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- w.Run(ctx) }() // ends with ctx; the receive below waits
+	b.submit("charge", 3)
+	b.ended(10*time.Second, jobs.Succeeded, 3)
+	cancel()
+	select {
+	case err := <-result:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Run does not end")
+	}
+}
+
+func TestStartSaysWhatIsInTheWay(t *testing.T) {
+	t.Parallel()
+	t.Run("redis does not answer", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		o := b.options()
+		c, err := ledger.Connect("redis://127.0.0.1:1", ledger.ConnectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		o.Ledger = ledger.New(c, b.namespace)
+		w, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Start(t.Context()); err == nil {
+			t.Error("it started")
+		}
+	})
+	t.Run("newer schema", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		if err := b.rdb.Set(t.Context(), b.namespace+":schema", ledger.Schema+1, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		w, err := New(b.options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Start(t.Context()); !errors.Is(err, ledger.ErrNewerSchema) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("kind bound elsewhere", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.submit("charge", 1)
+		specs := b.config.KindSpecs()
+		for i := range specs {
+			specs[i].Dependency = "elsewhere"
+		}
+		d := *b.config.Dependencies[dep]
+		d.Name = "elsewhere"
+		b.config.Dependencies["elsewhere"] = &d
+		b.config.Kinds["charge"].Dependency = "elsewhere"
+		w, err := New(b.options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var binding *ledger.BindingError
+		if err := w.Start(t.Context()); !errors.As(err, &binding) || binding.Kind != "charge" {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("options", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		for _, break_ := range []func(*Options){
+			func(o *Options) { o.Ledger = nil }, func(o *Options) { o.Queue = nil },
+			func(o *Options) { o.Config = nil }, func(o *Options) { o.Sender = nil },
+		} {
+			o := b.options()
+			break_(&o)
+			if _, err := New(o); err == nil {
+				t.Error("a worker without what it needs")
+			}
+		}
+	})
+}
+
+func TestAStopLetsRunningCallsEndAndWritesTheRestUnknown(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.config.ShutdownGrace = 2 * time.Second
+	var flying sync.WaitGroup
+	flying.Add(2)
+	b.sender.answer(func(ctx context.Context, call gateway.Call) gateway.Answer {
+		flying.Done()
+		wait := 500 * time.Millisecond
+		if name(call) == "payout:payout-1" {
+			wait = time.Minute
+		}
+		select {
+		case <-time.After(wait):
+			return answered(200)
+		case <-ctx.Done():
+			return in(policy.PhaseCancelledSent, 100)
+		}
+	})
+	b.submit("payout", 2)
+	w := b.worker()
+	flying.Wait()
+	at := time.Now()
+	w.Stop()
+	if took := time.Since(at); took < 2*time.Second || took > 4*time.Second {
+		t.Errorf("stop took %s, want the grace of 2 s and at most 2 s more", took)
+	}
+	if d := b.get("payout", 0); d.State != jobs.Succeeded {
+		t.Errorf("the short call ended %s", d.State)
+	}
+	if d := b.get("payout", 1); d.State != jobs.Dead || d.Applied != jobs.AppliedUnknown || *d.Reason != jobs.ReasonUnsafe {
+		t.Errorf("the long call ended %s, applied %s", d.State, d.Applied)
+	}
+	b.submit("charge", 1)
+	time.Sleep(200 * time.Millisecond)
+	if n := b.sender.total(); n != 2 {
+		t.Errorf("%d sends: something began after the stop", n)
+	}
+}
+
+func TestStopNowCutsAStopThatIsUnderWayShort(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.config.ShutdownGrace = time.Minute
+	arrived := make(chan struct{})
+	b.sender.answer(func(ctx context.Context, _ gateway.Call) gateway.Answer {
+		close(arrived)
+		<-ctx.Done()
+		return in(policy.PhaseCancelledSent, 100)
+	})
+	b.submit("payout", 1)
+	w := b.worker()
+	<-arrived
+	ended := make(chan struct{})
+	go func() { // ends with the stop; the receive below waits
+		w.Stop()
+		close(ended)
+	}()
+	b.until(2*time.Second, "stopping", func() bool { return len(w.Ready()) > 0 })
+	at := time.Now()
+	w.StopNow()
+	<-ended
+	if took := time.Since(at); took > 3*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if d := b.get("payout", 0); d.State != jobs.Dead || d.Applied != jobs.AppliedUnknown {
+		t.Errorf("%s, applied %s", d.State, d.Applied)
+	}
+}
+
+func TestAStopHandsBackWhatWaitsForASlot(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.config.Dependencies[dep].Slots = 4
+	b.config.ShutdownGrace = 3 * time.Second
+	slow := make(chan struct{})
+	b.sender.answer(func(context.Context, gateway.Call) gateway.Answer {
+		<-slow
+		return answered(200)
+	})
+	w := b.worker()
+	c := w.current().conveyors[dep]
+	c.took(time.Millisecond) // calls are taken for fast: as many as there are slots may wait
+	b.submit("payout", 40)
+	b.until(5*time.Second, "the slots are taken and others wait", func() bool {
+		s := b.states()
+		return s[jobs.Attempting] == 4 && s[jobs.Released] >= 1
+	})
+	stopped := make(chan struct{})
+	go func() { // ends with the stop; the receive below waits
+		w.Stop()
+		close(stopped)
+	}()
+	// Long before any release lease, and while the calls still run.
+	b.until(2*time.Second, "what waited is back", func() bool {
+		s := b.states()
+		return s[jobs.Waiting] == 36 && s[jobs.Released] == 0
+	})
+	close(slow)
+	<-stopped
+	b.worker()
+	b.ended(10*time.Second, jobs.Succeeded, 40)
+	if b.sender.most() != 1 {
+		t.Errorf("%d sends of one operation", b.sender.most())
+	}
+}
+
+func TestASlowSenderNeverHoldsMoreThanItsSlots(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.config.Dependencies[dep].Slots = 3
+	var mu sync.Mutex
+	now, most := 0, 0
+	b.sender.answer(func(context.Context, gateway.Call) gateway.Answer {
+		mu.Lock()
+		now++
+		most = max(most, now)
+		mu.Unlock()
+		time.Sleep(5 * time.Millisecond)
+		mu.Lock()
+		now--
+		mu.Unlock()
+		return answered(200)
+	})
+	b.submit("charge", 100)
+	b.worker()
+	b.ended(15*time.Second, jobs.Succeeded, 100)
+	if most != 3 {
+		t.Errorf("%d calls at once, want 3", most)
+	}
+}
