@@ -96,7 +96,7 @@ func (p *program) endImport(ctx context.Context, t *tally, failed error) error {
 		sure := sum.Accepted + sum.Duplicate
 		failed = &noted{failed, fmt.Sprintf("%s surely taken; importing the same file again is safe", count(sure, "line"))}
 		text := failed.Error()
-		if fromRedis(failed) {
+		if fromRedis(failed) && !outOfTime(ctx) {
 			text = p.redisText(failed)
 		}
 		sum.Error = &text

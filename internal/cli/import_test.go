@@ -300,6 +300,22 @@ func TestAnInterruptedImportWaitsForItsBatchesAndSaysSo(t *testing.T) {
 	})
 }
 
+func TestAnImportHasATimeLimitOnlyIfOneIsGiven(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		in, feed := io.Pipe()
+		defer in.Close()
+		go func() { _, _ = io.WriteString(feed, lineOf("o1", 1)+"\n") }() // ends when the import has read it
+		var stdout, stderr bytes.Buffer
+		code := Run(t.Context(), []string{"import", "-", "--command-timeout", "2s", "-o", "json"}, in, &stdout, &stderr, b.getenv)
+		if code != exitAgain {
+			t.Errorf("exit %d, want %d", code, exitAgain)
+		}
+		says(t, stderr.String(), "not done within 2s (--command-timeout); 1 line surely taken")
+		hides(t, stderr.String()+stdout.String(), "redis at")
+	})
+}
+
 func waitFor(t testing.TB, met func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
