@@ -20,8 +20,10 @@ import (
 // TestMain bounds the properties to some seconds; run them for longer with
 // go test ./internal/ledger -run Walk -rapid.checks=2000. A failure prints its seed.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "30"); err != nil { // before the command line is read, which wins
-		panic(err)
+	for name, value := range map[string]string{"rapid.checks": "30", "rapid.steps": "60"} {
+		if err := flag.Set(name, value); err != nil { // before the command line is read, which wins
+			panic(err)
+		}
 	}
 	goleak.VerifyTestMain(m)
 }

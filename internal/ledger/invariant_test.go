@@ -40,6 +40,10 @@ func (b *bundle) index(name string) map[string]float64 {
 	b.Helper()
 	entries, err := b.rdb.ZRangeWithScores(b.Context(), b.key(dep, name), 0, -1).Result()
 	b.must(err)
+	return scoresOf(entries)
+}
+
+func scoresOf(entries []redis.Z) map[string]float64 {
 	m := make(map[string]float64, len(entries))
 	for _, e := range entries {
 		m[e.Member.(string)] = e.Score
@@ -53,11 +57,16 @@ func (b *bundle) records() map[string]map[string]string {
 	prefix := b.key(dep, "op:")
 	keys, err := b.rdb.Keys(b.Context(), prefix+"*").Result()
 	b.must(err)
+	pipe := b.rdb.Pipeline()
+	hashes := make([]*redis.MapStringStringCmd, len(keys))
+	for i, k := range keys {
+		hashes[i] = pipe.HGetAll(b.Context(), k)
+	}
+	_, err = pipe.Exec(b.Context())
+	b.must(err)
 	out := make(map[string]map[string]string, len(keys))
-	for _, k := range keys {
-		f, err := b.rdb.HGetAll(b.Context(), k).Result()
-		b.must(err)
-		out[strings.TrimPrefix(k, prefix)] = f
+	for i, k := range keys {
+		out[strings.TrimPrefix(k, prefix)] = hashes[i].Val()
 	}
 	return out
 }
@@ -78,13 +87,24 @@ func (b *bundle) check() {
 // counts equal to a recount, and the fields of a state present in that state alone.
 func (b *bundle) broken() []string {
 	b.Helper()
-	records := b.records()
+	records, ctx := b.records(), b.Context()
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	pipe := b.rdb.Pipeline()
+	counted := pipe.HGetAll(ctx, b.key(dep, "counts"))
+	indexes, requests := map[string]*redis.ZSliceCmd{}, map[string]*redis.IntCmd{}
+	for _, name := range everyIndex {
+		indexes[name] = pipe.ZRangeWithScores(ctx, b.key(dep, name), 0, -1)
+	}
+	for op := range records {
+		requests[op] = pipe.Exists(ctx, b.key(dep, "request:"+op))
+	}
+	_, err := pipe.Exec(ctx)
+	b.must(err)
 	where := map[string][]string{}
 	scores := map[string]float64{}
 	for _, name := range everyIndex {
-		for op, score := range b.index(name) {
+		for op, score := range scoresOf(indexes[name].Val()) {
 			where[op] = append(where[op], name)
 			scores[op] = score
 			if records[op] == nil {
@@ -107,11 +127,11 @@ func (b *bundle) broken() []string {
 		}
 		n, _ := strconv.Atoi(recount[count])
 		recount[count] = strconv.Itoa(n + 1)
-		if f["tombstone"] == "" && b.rdb.Exists(b.Context(), b.key(dep, "request:"+op)).Val() != 1 {
+		if f["tombstone"] == "" && requests[op].Val() != 1 {
 			say("%s: %s without its request", op, state)
 		}
 	}
-	counts := b.rdb.HGetAll(b.Context(), b.key(dep, "counts")).Val()
+	counts := counted.Val()
 	for _, name := range append(sortedKeys(counts), sortedKeys(recount)...) {
 		if counts[name] != recount[name] {
 			say("counts say %q of %q, a recount %q", counts[name], name, recount[name])

@@ -83,6 +83,21 @@ func TestRetention(t *testing.T) {
 			}
 			b.wantDone(b.discard("o1"), DoneOK, jobs.Cancelled)
 		})
+		s.test("one that came back for a report and ended again is kept as long as any", func(b *bundle) {
+			b.add("o1", keyGiven)
+			b.cancel("o1")
+			b.pass(169 * hour)
+			b.wantRetired(b.retire(), 1, 0, 0)
+			b.merged("req-1", jobs.OutcomeUnknown)
+			b.resolve("o1", ResolvedApplied)
+			b.pass(169 * hour)
+			for range 2 {
+				b.wantRetired(b.retire(), 0, 0, 0)
+			}
+			b.wantAnswer(b.submit("o1", keyGiven), jobs.Duplicate, jobs.Succeeded)
+			b.pass((2160 - 169) * hour)
+			b.wantRetired(b.retire(), 0, 1, 0)
+		})
 		s.test("a record with an unknown outcome never expires", func(b *bundle) {
 			b.terms.Retention.DeadMS = hour.Milliseconds()
 			b.class(jobs.IdempotencyNone)

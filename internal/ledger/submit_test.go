@@ -105,7 +105,7 @@ func TestSubmitRefuses(t *testing.T) {
 		s.test("what is older than the dedupe window", func(b *bundle) {
 			old := b.now().Add(-2161 * hour)
 			refuses(b, "dedupe window", func(s *jobs.Submission) { s.CreatedAt = old.Format(time.RFC3339) })
-			refuses(b, "dedupe window", deadline(old.Format(time.RFC3339)))
+			refuses(b, "in the past", deadline(old.Format(time.RFC3339))) // the plainer reason first
 			refuses(b, "dedupe window", b.sent("req-1", jobs.OutcomeRefused, 2161*hour))
 		})
 		s.test("a full backlog, but for a tenth more of unknown outcomes", func(b *bundle) {

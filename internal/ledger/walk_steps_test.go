@@ -76,10 +76,12 @@ func (w *walk) listLost(*rapid.T) {
 
 // finishLost closes an attempt of some list, however old the list is.
 func (w *walk) finishLost(t *rapid.T) {
-	if len(w.lists) == 0 {
-		return
+	if len(w.lists) > 0 {
+		w.closeLost(t, w.lists[len(w.lists)-1-rapid.IntRange(0, min(4, len(w.lists)-1)).Draw(t, "which")])
 	}
-	l := w.lists[len(w.lists)-1-rapid.IntRange(0, min(4, len(w.lists)-1)).Draw(t, "which")]
+}
+
+func (w *walk) closeLost(t *rapid.T, l Lost) {
 	blind := rapid.IntRange(0, 4).Draw(t, "blind") == 0
 	f, err := w.FinishLost(w.Context(), w.terms, w.as(w.conditionsOf(l.ID)), l, drawResult(t, true), blind)
 	w.must(err)
@@ -123,19 +125,13 @@ func (w *walk) people(t *rapid.T) {
 		w.must(w.Resume(w.Context(), dep, ann))
 		return
 	}
-	var names []string
-	for name := range w.ops {
-		names = append(names, name)
-	}
-	if len(names) == 0 {
+	name, id := w.someOp(t)
+	if name == "" {
 		return
 	}
-	slices.Sort(names)
-	name := rapid.SampledFrom(names).Draw(t, "operation")
-	id, err := jobs.ParseID(name)
-	w.must(err)
 	o, keep := w.ops[name], w.terms.Retention
-	switch rapid.SampledFrom([]string{"cancel", "discard", "resolve", "requeue", "requeue"}).Draw(t, "action") {
+	var err error
+	switch rapid.SampledFrom([]string{"cancel", "discard", "resolve", "resolve"}).Draw(t, "action") {
 	case "cancel":
 		_, err = w.Cancel(w.Context(), dep, id, keep, ann)
 	case "discard":
@@ -151,17 +147,42 @@ func (w *walk) people(t *rapid.T) {
 			w.resolved[name] = true
 			o.settleUpTo(o.count)
 		}
-	case "requeue":
-		c := w.conditionsOf(id)
-		q := Requeue{RequestID: rapid.StringMatching("r[0-9]").Draw(t, "request id"), AtLeast: 2, DeadlineSpan: hour, MaxAttempts: w.maxAttempts}
-		var r Requeued
-		at := w.ledgerNow()
-		r, err = w.Requeue(w.Context(), w.terms, w.as(c), id, q, ann)
-		if r.Verdict == DoneOK {
-			o.deadline = at.Add(hour)
-		}
 	}
 	w.must(err)
+}
+
+func (w *walk) someOp(t *rapid.T) (string, jobs.ID) {
+	if len(w.ops) == 0 {
+		return "", jobs.ID{}
+	}
+	name := rapid.SampledFrom(sortedKeys(w.ops)).Draw(t, "operation")
+	id, err := jobs.ParseID(name)
+	w.must(err)
+	return name, id
+}
+
+// requeueSome requeues an operation, after a person has resolved it truly where that
+// is needed.
+func (w *walk) requeueSome(t *rapid.T) {
+	name, id := w.someOp(t)
+	if name == "" {
+		return
+	}
+	o := w.ops[name]
+	if rapid.Bool().Draw(t, "resolve first") {
+		d, err := w.Resolve(w.Context(), dep, id, ResolvedNotApplied, "", w.terms.Retention, ann)
+		w.must(err)
+		if d.Verdict == DoneOK {
+			o.settleUpTo(o.count)
+		}
+	}
+	q := Requeue{RequestID: rapid.StringMatching("r[0-9]{2}").Draw(t, "request id"), AtLeast: 2, DeadlineSpan: hour, MaxAttempts: w.maxAttempts}
+	at := w.ledgerNow()
+	r, err := w.Requeue(w.Context(), w.terms, w.as(w.conditionsOf(id)), id, q, ann)
+	w.must(err)
+	if r.Verdict == DoneOK {
+		o.deadline = at.Add(hour)
+	}
 }
 
 // everyStateCanEnd: with the ordinary calls alone, no operation stays on its way.

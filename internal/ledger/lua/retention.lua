@@ -20,24 +20,28 @@ local KEEP = {state = 1, fp = 1, sends = 1, first = 1, ended = 1, result = 1, cr
 local due = redis.call('ZRANGEBYSCORE', P .. 'done', '-inf', int(now), 'LIMIT', 0, LIMIT)
 if #due == LIMIT then more = '1' end
 for _, id in ipairs(due) do
-  local op = record.load(id)
+  local op, shed = record.load(id), {}
   if not op then
     record.forget('done', id)
   elseif settle.marked(op) then
     redis.call('ZADD', P .. 'done', '+inf', id)
-  elseif not op.f.tombstone then
-    redis.call('DEL', P .. 'request:' .. id, P .. 'answers:' .. id)
-    for field in pairs(op.f) do
-      if not KEEP[field] then record.set(op, field, nil) end
-    end
-    record.set(op, 'tombstone', '1')
-    record.save(op)
-    local upto = num(op.f.ended) + arg('keep_keys')
-    redis.call('ZADD', P .. 'done', arg('keep_keys') == 0 and '+inf' or int(upto), id)
-    bodies = bodies + 1
   else
-    record.drop(op)
-    keys = keys + 1
+    local upto = num(op.f.ended) + arg('keep_keys')
+    if op.f.tombstone and arg('keep_keys') > 0 and upto <= now then
+      record.drop(op)
+      keys = keys + 1
+    else
+      -- One that came back to life for a report and ended again is shrunk once more.
+      redis.call('DEL', P .. 'request:' .. id, P .. 'answers:' .. id)
+      if not op.f.tombstone then bodies = bodies + 1 end
+      for field in pairs(op.f) do
+        if not KEEP[field] then shed[#shed + 1] = field end
+      end
+      for _, field in ipairs(shed) do record.set(op, field, nil) end
+      record.set(op, 'tombstone', '1')
+      record.save(op)
+      redis.call('ZADD', P .. 'done', arg('keep_keys') == 0 and '+inf' or int(upto), id)
+    end
   end
 end
 
