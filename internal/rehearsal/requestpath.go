@@ -204,13 +204,18 @@ func (p *requestPath) submit(ctx context.Context, batch []handover) error {
 		entries[i] = e
 	}
 	for from := 0; from < len(entries); from += ledger.MaxBatch {
-		to := min(from+ledger.MaxBatch, len(entries))
-		receipts, err := p.ledger.Submit(ctx, p.terms, entries[from:to])
+		chunk := entries[from:min(from+ledger.MaxBatch, len(entries))]
+		var receipts []jobs.Receipt
+		err := persist(ctx, func() (err error) {
+			receipts, err = p.ledger.Submit(ctx, p.terms, chunk)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("hand over: %w", err)
 		}
 		for i, r := range receipts {
-			if r.Answer != jobs.Accepted {
+			// A duplicate is one whose first answer was lost.
+			if r.Answer != jobs.Accepted && r.Answer != jobs.Duplicate {
 				why := ""
 				if r.Error != nil {
 					why = ": " + *r.Error
@@ -223,6 +228,19 @@ func (p *requestPath) submit(ctx context.Context, batch []handover) error {
 		}
 	}
 	return nil
+}
+
+// persist does until it works: what is asked of the store here may be asked again,
+// and a busy machine can keep it waiting.
+func persist(ctx context.Context, do func() error) error {
+	const tries = 5
+	var err error
+	for range tries {
+		if err = do(); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
 }
 
 func (p *requestPath) backoff(spec jobs.KindSpec) time.Duration {

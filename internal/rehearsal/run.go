@@ -6,17 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
-	"redrive/internal/budget"
-	"redrive/internal/config"
-	"redrive/internal/gateway"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
-	"redrive/internal/policy"
 	"redrive/internal/sandbox"
 	"redrive/internal/worker"
 )
@@ -48,12 +42,12 @@ type Options struct {
 // for after that.
 type course struct {
 	trickle  time.Duration // over which what was never attempted is handed over
-	fault    time.Duration // the fault that was asked for, from the start of that
+	fault    time.Duration // the fault that was asked for goes on after that
 	deadline time.Duration // of the kinds
 	over     time.Duration // what has not ended by then is for the judge
 }
 
-var wholeCourse = course{trickle: 2 * time.Second, fault: 5 * time.Second, deadline: 40 * time.Second, over: 55 * time.Second}
+var wholeCourse = course{trickle: 2 * time.Second, fault: 3 * time.Second, deadline: 40 * time.Second, over: 55 * time.Second}
 
 // Progress is how far a rehearsal is.
 type Progress struct {
@@ -126,144 +120,6 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	return report, err
 }
 
-// stage is everything that a rehearsal is played with.
-type stage struct {
-	o     Options
-	began time.Time
-	draw  *rand.Rand // of the orders
-
-	store   *store
-	gateway *sandbox.Sandbox
-	door    *door
-	baseURL string
-	config  *config.Config
-	ledger  *ledger.Ledger
-	workers []*worker.Worker
-	path    *requestPath
-
-	// What tearDown undoes, last first.
-	undo []func() error
-}
-
-func (s *stage) later(undo func() error) { s.undo = append(s.undo, undo) }
-
-func (s *stage) tearDown() error {
-	var errs []error
-	for i := len(s.undo) - 1; i >= 0; i-- {
-		errs = append(errs, s.undo[i]())
-	}
-	s.undo = nil
-	return errors.Join(errs...)
-}
-
-func (s *stage) build(ctx context.Context) error {
-	var err error
-	if s.store, err = openStore(ctx, s.o.Store); err != nil {
-		return err
-	}
-	s.later(s.store.close)
-	if err := s.openGateway(); err != nil {
-		return err
-	}
-	s.config = s.configure()
-	rdb, err := ledger.Connect(s.store.url, ledger.ConnectOptions{PoolSize: 4 * slots})
-	if err != nil {
-		return err
-	}
-	s.later(rdb.Close)
-	s.ledger = ledger.New(rdb, s.config.Redis.Namespace)
-	for i := range s.o.Workers {
-		if err := s.startWorker(ctx, uint64(i)); err != nil {
-			return err
-		}
-	}
-	d := s.config.Dependencies[dependency]
-	s.path = newRequestPath(s.ledger, s.submitTerms(d), s.config.KindSpecs(), s.baseURL, rand.New(rand.NewPCG(s.o.Seed, 2)))
-	return nil
-}
-
-// openGateway puts the sandbox behind the door on a free port of the loopback.
-func (s *stage) openGateway() error {
-	s.gateway = sandbox.New(sandbox.Options{Seed: s.o.Seed, Logger: s.o.Log})
-	s.door = &door{gateway: s.gateway.Handler()}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("start the sandbox gateway: %w", err)
-	}
-	s.baseURL = "http://" + l.Addr().String()
-	server := &http.Server{Handler: s.door, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug)}
-	served := make(chan error, 1) // Serve's goroutine sends once, when the server is closed
-	go func() { served <- server.Serve(l) }()
-	s.later(func() error {
-		err := server.Close()
-		s.gateway.Stop()
-		if served := <-served; !errors.Is(served, http.ErrServerClosed) {
-			err = errors.Join(err, fmt.Errorf("sandbox gateway: %w", served))
-		}
-		return err
-	})
-	return nil
-}
-
-// configure makes the configuration that a file would.
-func (s *stage) configure() *config.Config {
-	c := config.Default()
-	c.Redis.URL = config.LiteralSecret(s.store.url)
-	c.Redis.Durability = config.DurabilityVolatile
-	c.ShutdownGrace = timeout + time.Second
-	d := config.NewDependency(dependency, s.baseURL)
-	d.Timeout, d.MinResponse, d.Slots, d.MaxInFlight = timeout, 50*time.Millisecond, slots, 0
-	// A backlog of all operations drains in fifteen seconds: nobody watches for longer.
-	perSecond := max(int64(s.o.Operations)/15, 10)
-	d.Budget = config.Budget{RatioMilli: 100, Cap: perSecond, FloorMilliPerSecond: perSecond * 1000}
-	c.Dependencies[dependency] = d
-
-	kind := func(name jobs.Kind, path string, class jobs.Idempotency, attempts int) *config.Kind {
-		k := config.NewKind(name, d, path)
-		k.Idempotency, k.MaxAttempts, k.Deadline = class, attempts, s.o.course.deadline
-		k.Backoff = config.Backoff{Base: 200 * time.Millisecond, Cap: 2 * time.Second}
-		c.Kinds[name] = k
-		return k
-	}
-	kind(kindCharge, "/v1/charges", jobs.IdempotencyKeyed, 50)
-	kind(kindVoid, "/v1/voids", jobs.IdempotencyNatural, 50)
-	kind(kindPayout, "/v1/charges", jobs.IdempotencyNone, 5).IdempotencyKey.Header = ""
-	return c
-}
-
-func (s *stage) startWorker(ctx context.Context, n uint64) error {
-	queue, err := ledger.Connect(s.store.url, ledger.ConnectOptions{PoolSize: 4 * slots})
-	if err != nil {
-		return err
-	}
-	s.later(queue.Close)
-	var sender worker.Sender = gateway.New(gateway.Options{})
-	if s.o.senderFunc != nil {
-		sender = s.o.senderFunc(sender)
-	}
-	w, err := worker.New(worker.Options{Ledger: s.ledger, Queue: queue, Config: s.config, Sender: sender, Log: s.o.Log,
-		Rand: rand.New(rand.NewPCG(s.o.Seed, 3+n)), Version: "demo"})
-	if err != nil {
-		return err
-	}
-	if err := w.Start(ctx); err != nil {
-		return err
-	}
-	s.later(func() error { w.Stop(); return nil })
-	s.workers = append(s.workers, w)
-	return nil
-}
-
-func (s *stage) submitTerms(d *config.Dependency) ledger.SubmitTerms {
-	keep := s.config.Retention
-	return ledger.SubmitTerms{
-		Terms: ledger.Terms{Dependency: d.Name, MinResponse: d.MinResponse,
-			Budget:    budget.Params{RatioMilli: d.Budget.RatioMilli, Cap: d.Budget.Cap, FloorMilliPerSecond: d.Budget.FloorMilliPerSecond},
-			Retention: jobs.Retention{SucceededMS: keep.Succeeded.Milliseconds(), CancelledMS: keep.Cancelled.Milliseconds(), KeysMS: keep.Keys.Milliseconds()}},
-		MaxBacklog: d.MaxBacklog, ClaimLease: policy.ClaimLease(d.Timeout),
-	}
-}
-
 // play hands everything over, waits until it has ended and judges.
 func (s *stage) play(ctx context.Context) (*Report, error) {
 	handing, stopHanding := context.WithCancel(ctx)
@@ -308,10 +164,14 @@ func (s *stage) handOver(ctx context.Context) error {
 	for i := range settled {
 		rest = append(rest, drawOrder(s.o.Operations+i, neverAttempted, s.draw))
 	}
-	if err := s.gateway.SetFault(sandbox.Fault{Mode: s.o.Fault, For: s.o.course.fault}); err != nil {
+	if err := s.gateway.SetFault(sandbox.Fault{Mode: s.o.Fault}); err != nil {
 		return err
 	}
-	return s.path.trickle(ctx, rest, s.o.course.trickle)
+	if err := s.path.trickle(ctx, rest, s.o.course.trickle); err != nil {
+		return err
+	}
+	// It heals some seconds after the last was handed over, however long that took.
+	return s.gateway.SetFault(sandbox.Fault{Mode: s.o.Fault, For: s.o.course.fault})
 }
 
 // silence is the outage in which the request path's calls get no usable answer: of
@@ -350,8 +210,8 @@ func (s *stage) watch(ctx context.Context, handed <-chan error) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		p, err := s.progress(ctx)
-		if err != nil {
+		var p Progress
+		if err := persist(ctx, func() (err error) { p, err = s.progress(ctx); return err }); err != nil {
 			return err
 		}
 		if s.o.ShowFunc != nil {
@@ -388,7 +248,11 @@ func (s *stage) judge() (*Report, error) {
 	if err := s.door.settled(ctx); err != nil {
 		return nil, err
 	}
-	page, err := s.ledger.List(ctx, ledger.Filter{Dependencies: []jobs.Dependency{dependency}}, nil)
+	var page ledger.Page
+	err := persist(ctx, func() (err error) {
+		page, err = s.ledger.List(ctx, ledger.Filter{Dependencies: []jobs.Dependency{dependency}}, nil)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
