@@ -28,7 +28,16 @@ func newLogger(w io.Writer, c config.Log, getenv func(string) string) *slog.Logg
 	if c.Format == config.LogText || c.Format == config.LogAuto && terminal {
 		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: c.Level, NoColor: !colour(w, getenv)}))
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.Level}))
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.Level, ReplaceAttr: readableSpans}))
+}
+
+// readableSpans writes a span as Go does ("1.5s"): JSON has no type for it, and bare
+// nanoseconds are misread.
+func readableSpans(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 func isTerminal(w io.Writer) bool {

@@ -129,6 +129,9 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 		return err
 	}
 	defer s.close()
+	if err := s.fit(ctx); err != nil { // before anything is written, the kind's name included
+		return err
+	}
 	spec, err := s.kind(ctx, sub.Kind)
 	if err != nil {
 		return err
@@ -142,9 +145,6 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 			return written
 		}
 		return &failure{exitUsage, fmt.Errorf("%s refused: %w", sub.ID(), err)}
-	}
-	if err := s.fit(ctx); err != nil {
-		return err
 	}
 	receipts, err := s.ledger.Submit(ctx, submitTerms(spec), []ledger.Entry{entry})
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"redrive/internal/jobs"
 )
 
-// next says what a person can do about a dead letter, most likely first.
-func next(o *jobs.Operation, now time.Time) []string {
+// next says what a person can do about a dead letter, most likely first. sent says
+// how often and under which key it went out.
+func next(o *jobs.Operation, sent string, now time.Time) []string {
 	if o.State != jobs.Dead {
 		return []string{"nothing: it is " + string(o.State) + ", not a dead letter"}
 	}
@@ -24,7 +25,7 @@ func next(o *jobs.Operation, now time.Time) []string {
 	}
 	if o.Applied == jobs.AppliedUnknown {
 		lines := []string{
-			fmt.Sprintf("it may have taken effect: look for %s at %s (idempotency key %s)", o.Key, o.Dependency, o.IdempotencyKey),
+			fmt.Sprintf("it may have taken effect (%s): look for it at %s", sent, o.Dependency),
 			"then say what you found:",
 			fmt.Sprintf("enqueue resolve %s --applied --ref ID --note WHY   (it is there)", id),
 			fmt.Sprintf("enqueue resolve %s --not-applied --note WHY   (it is not there; after that it can be requeued)", id),

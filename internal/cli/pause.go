@@ -17,7 +17,7 @@ type paused struct {
 	Dependency jobs.Dependency `json:"dependency"`
 	Paused     bool            `json:"paused"`
 	Until      *jobs.Instant   `json:"until"`  // null: until it is resumed
-	Doomed     int             `json:"doomed"` // due operations whose deadline falls inside the pause
+	Doomed     int             `json:"doomed"` // waiting operations whose deadline falls inside the pause
 }
 
 func (p *program) pauseCommand() *cobra.Command {
@@ -26,7 +26,7 @@ func (p *program) pauseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pause DEPENDENCY [--for SPAN] --note WHY",
 		Short:   "Stop calls to a dependency",
-		Long:    "pause stops attempts of every operation of a dependency. Deadlines run on: it says how many operations that are due now\nwill miss theirs.",
+		Long:    "pause stops attempts of every operation of a dependency. Deadlines run on: it says how many waiting operations\nwill miss theirs.",
 		Example: `  enqueue pause payrail --for 8h --note "their maintenance"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: p.command(limited, []string{asTable, asJSON, asJSONL}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
@@ -125,7 +125,7 @@ func (p *program) writePaused(a paused) error {
 		p.print("%s is paused until %s", a.Dependency, instant(a.Until))
 	}
 	if a.Doomed > 0 {
-		p.say("warning: %s due now will miss the deadline during the pause", count(a.Doomed, "operation"))
+		p.say("warning: %s will miss the deadline during the pause", count(a.Doomed, "waiting operation"))
 	}
 	return nil
 }

@@ -110,15 +110,16 @@ func (p *program) report(ctx context.Context, err error) int {
 
 // redisText explains an error of Redis: where it is, never with which password.
 func (p *program) redisText(err error) string {
+	note := ""
+	var n *noted
+	if errors.As(err, &n) {
+		err, note = n.err, "; "+n.note
+	}
 	text := ledger.Explain(err)
 	if p.where != "" {
 		text = "redis at " + p.where + ": " + text
 	}
-	var n *noted
-	if errors.As(err, &n) {
-		text += "; " + n.note
-	}
-	return text
+	return text + note
 }
 
 // noted is an error of Redis with what the caller should know about it.

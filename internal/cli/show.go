@@ -178,7 +178,8 @@ func (s *session) shownOf(d *ledger.Detail, reveal, advise bool, now time.Time) 
 		out.Ref = &d.Ref
 	}
 	if advise {
-		out.Next = next(&d.Operation, now)
+		spec, known := s.known[d.Kind]
+		out.Next = next(&d.Operation, sentText(&d.Operation, spec, known), now)
 	}
 	if reveal {
 		out.Answers = d.Answers

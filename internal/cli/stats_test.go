@@ -46,7 +46,7 @@ func TestPauseAndResumeAreSeenInStats(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := b.must(exitOK, "pause", "payrail", "--for", "8h", "--note", "their maintenance")
-		says(t, got.stderr, "1 operation due now will miss the deadline during the pause")
+		says(t, got.stderr, "1 waiting operation will miss the deadline during the pause")
 		st := into[stats](t, b.must(exitOK, "stats", "-o", "json"))
 		paused := st.Dependencies["payrail"].Paused
 		if paused == nil || paused.By != "ann@desk" || paused.Note != "their maintenance" || paused.Until == nil {

@@ -26,6 +26,9 @@ const minMajor, minMinor = 6, 2
 func (w redisWords) judge(o FitnessOptions) Report {
 	j := judgement{words: w, o: o}
 	j.ability()
+	if w.info["loading"] == "1" {
+		return j.report // until it has loaded, INFO says that nothing is persisted
+	}
 	j.eviction()
 	j.durability()
 	if o.Durability == DurabilityVolatile {

@@ -117,7 +117,7 @@ func (l *Ledger) Requeue(ctx context.Context, t Terms, target Target, id jobs.ID
 // Paused says how a dependency is held.
 type Paused struct {
 	Until  time.Time // zero: until it is resumed
-	Doomed int       // due operations whose deadline falls inside the pause
+	Doomed int       // waiting operations whose deadline falls inside the pause
 }
 
 // Pause stops the attempts of a dependency for span (0: until resumed). Deadlines
@@ -127,11 +127,32 @@ func (l *Ledger) Pause(ctx context.Context, dep jobs.Dependency, span time.Durat
 	if err != nil {
 		return Paused{}, err
 	}
-	p := Paused{Doomed: int(r.Int(2))}
+	var p Paused
 	if r.Int(1) > 0 {
 		p.Until = time.UnixMilli(r.Int(1)).UTC()
 	}
-	return p, nil
+	p.Doomed, err = l.doomed(ctx, dep, p.Until)
+	return p, err
+}
+
+// doomed counts the waiting operations whose deadline comes before until (zero:
+// all of them). It walks them in chunks, outside any script.
+func (l *Ledger) doomed(ctx context.Context, dep jobs.Dependency, until time.Time) (int, error) {
+	seen := map[jobs.ID]bool{} // one that came due meanwhile stands in two of the indexes
+	for _, index := range stateIndexes[jobs.Waiting] {
+		err := l.walk(ctx, dep, index, func(ops []jobs.Operation) bool {
+			for _, o := range ops {
+				if o.State == jobs.Waiting && o.DeadlineAt != nil && (until.IsZero() || o.DeadlineAt.Before(until)) {
+					seen[o.ID()] = true
+				}
+			}
+			return false
+		}, false, nil)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(seen), nil
 }
 
 // Resume lets a paused dependency go on.

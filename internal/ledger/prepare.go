@@ -257,7 +257,7 @@ func (e *Entry) names(s *jobs.Submission, spec jobs.KindSpec) error {
 		}
 		if !slices.Contains(spec.Credentials, s.Credential) {
 			return fieldErrorf("credential", "dependency %s has no credential %q (it has: %s)", spec.Dependency, s.Credential,
-				strings.Join(append([]string{jobs.DefaultCredential}, spec.Credentials...), ", "))
+				strings.Join(spec.Credentials, ", "))
 		}
 		e.meta.Credential = s.Credential
 	}
@@ -335,7 +335,14 @@ func (e *Entry) attempted(s *jobs.Submission) error {
 		m.First = t.UnixMilli()
 	}
 	if a.Outcome == jobs.OutcomeUnknown && !m.Keyed && e.meta.Idempotency != string(jobs.IdempotencyNatural) {
-		e.Warnings = append(e.Warnings, "outcome unknown without idempotency_key and first_sent_at: counts as sent without a key, it will never be resent")
+		var missing []string
+		if s.IdempotencyKey == "" {
+			missing = append(missing, "idempotency_key")
+		}
+		if a.FirstSentAt == "" {
+			missing = append(missing, "first_sent_at")
+		}
+		e.Warnings = append(e.Warnings, "outcome unknown without "+strings.Join(missing, " and ")+": counts as sent without a key, it will never be resent")
 	}
 	e.meta.Attempted = m
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,9 @@ const MaxBatch = 100
 // countedWithin is how old a reported send may be to count as a first attempt in
 // the budget: the width of the breaker's window.
 const countedWithin = 10 * time.Second
+
+// spans are the milliseconds in what submit.lua says; people read 2160h0m0s better.
+var spans = regexp.MustCompile(`\b\d+ ms\b`)
 
 // backlogFull begins the refusal of submit.lua that passes by itself.
 const backlogFull = "backlog full"
@@ -73,7 +77,10 @@ func receipt(e Entry, f luascript.Reply) jobs.Receipt {
 			r.Differs = strings.Split(f[5], ",")
 		}
 	case f[5] != "":
-		why := f[5]
+		why := spans.ReplaceAllStringFunc(f[5], func(text string) string {
+			n, _ := strconv.ParseInt(strings.TrimSuffix(text, " ms"), 10, 64)
+			return ms(n).String()
+		})
 		r.Error = &why
 		r.Later = strings.HasPrefix(why, backlogFull)
 	}

@@ -98,7 +98,7 @@ func operation(dep jobs.Dependency, id jobs.ID, f map[string]string, spec *jobs.
 		Sends: int(n("sends")), Inquiries: int(n("inquiries")),
 		CreatedAt: jobs.AtMS(n("created")), NotBefore: jobs.AtMS(n("not_before")), NextAt: jobs.AtMS(n("next")),
 		DeadlineAt: jobs.AtMS(n("deadline")), FirstSentAt: firstSent(f), EndedAt: jobs.AtMS(n("ended")),
-		Idempotency: jobs.Idempotency(f["idem"]), IdempotencyKey: f["ikey"], KeySafeUntil: jobs.AtMS(n("safe")),
+		Idempotency: jobs.Idempotency(f["idem"]), IdempotencyKey: f["ikey"], KeySafeUntil: keySafeUntil(f),
 		Credential: orDefault(f["cred"]), CorrelationID: text("corr"), Batch: text("batch"), Intent: text("intent"),
 		Flags: []jobs.Flag{}, Columns: map[string]string{}, Result: map[string]string{}, EnteredAt: jobs.AtMS(n("since")),
 	}
@@ -163,16 +163,27 @@ func last(f map[string]string, text string) *jobs.LastAttempt {
 	return a
 }
 
+// keySafeUntil is nil where an attempt went out in a way that no resend can equal:
+// without its key, with another request, to different targets, or too long ago.
+func keySafeUntil(f map[string]string) *jobs.Instant {
+	switch f["target"] {
+	case "nokey", "other", "mixed", "old":
+		return nil
+	}
+	return jobs.AtMS(number(f["safe"]))
+}
+
 // firstSent is when the first attempt that is still on record began. The record's
-// own field counts for the key's window and is dropped once nothing is unknown.
+// own field counts for the key's window: it starts anew once all is settled as not
+// applied, and says nothing of what was sent before that.
 func firstSent(f map[string]string) *jobs.Instant {
-	if at := jobs.AtMS(number(f["first"])); at != nil {
-		return at
+	at := jobs.AtMS(number(f["first"]))
+	for _, n := range attemptNumbers(f) {
+		if sent := decodeAttempt(n, f["a"+strconv.Itoa(n)]).At; sent != nil && (at == nil || sent.Before(at.Time)) {
+			at = sent
+		}
 	}
-	if attempts := attemptNumbers(f); len(attempts) > 0 {
-		return decodeAttempt(1, f["a"+strconv.Itoa(attempts[0])]).At
-	}
-	return nil
+	return at
 }
 
 // attemptNumbers returns the numbers of the attempts on record, in order.

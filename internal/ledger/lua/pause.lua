@@ -1,20 +1,17 @@
 --[[ pause: stop attempts of a dependency, or let them go on (resume).
 KEYS[1]  <namespace>:{<dependency>}
 ARGV     action (pause | resume), span (ms until it ends by itself, 0 = until resumed), by, note
-RETURNS  hold ('paused' or ''), until (ms since the epoch, 0 = until resumed), doomed (due operations whose deadline
-         falls inside the pause)
+RETURNS  hold ('paused' or ''), until (ms since the epoch, 0 = until resumed)
 LIMIT    one hash
 INVARIANT deadlines run on; no operation changes
 ]]
 local now = clock()
-local untl, doomed = 0, 0
+local untl = 0
 if A.action == 'pause' then
   if arg('span') > 0 then untl = now + arg('span') end
   redis.call('HSET', P .. 'gate', 'hold', 'paused', 'hold_until', int(untl), 'hold_by', A.by or '', 'hold_note', A.note or '', 'hold_since', int(now))
-  local upto = untl > 0 and int(untl) or '+inf'
-  doomed = redis.call('ZCOUNT', P .. 'due:first', '-inf', upto) + redis.call('ZCOUNT', P .. 'due:retry', '-inf', upto)
 else
   redis.call('HDEL', P .. 'gate', 'hold', 'hold_until', 'hold_by', 'hold_note', 'hold_since')
 end
 record.audit('-', A.action, '', '', now)
-return {A.action == 'pause' and 'paused' or '', int(untl), int(doomed)}
+return {A.action == 'pause' and 'paused' or '', int(untl)}

@@ -11,7 +11,7 @@ local op = record.load(A.id)
 if not op then return {'missing', '', ''} end
 local from = op.f.state
 if from ~= 'dead' or not settle.marked(op) then
-  local detail = not settle.marked(op) and 'its outcome is not unknown' or ('it is ' .. from .. ': cancel it first')
+  local detail = not settle.marked(op) and 'its outcome is not unknown' or ('it is ' .. from .. ', not a dead letter')
   record.audit(op.id, 'resolve ' .. A.verdict, from, 'refused', now)
   return {'refused', from, detail}
 end

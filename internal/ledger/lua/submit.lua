@@ -143,10 +143,10 @@ for i = 1, arg('n') do
     local old = arg('keys') > 0 and ((num(e.created) > 0 and num(e.created) < oldest) or deadline < oldest or
       (att and num(att.first) > 0 and num(att.first) < oldest))
     local why
-    if old and not unknown then
-      why = 'older than the dedupe window of ' .. int(arg('keys')) .. ' ms: a record of it may have expired'
-    elseif deadline <= now and not unknown then
+    if deadline <= now and not unknown then
       why = 'deadline: ' .. int(now - deadline) .. ' ms in the past'
+    elseif old and not unknown then
+      why = 'older than the dedupe window of ' .. int(arg('keys')) .. ' ms: a record of it may have expired'
     elseif deadline <= not_before and not unknown then
       why = 'deadline: at or before not_before'
     elseif backlog >= room then
