@@ -232,6 +232,9 @@ func (w *walk) askToBegin(t *rapid.T, r *walkRun) {
 	if answer.Status != BeginGranted {
 		return
 	}
+	if r.abandoned {
+		t.Fatalf("%s: run %s was granted delivery %d after it had given it back", r.delivery.ID, r.run, r.delivery.Number)
+	}
 	o := w.ops[r.delivery.ID.String()]
 	if known := o.byRun(r.run); known != nil {
 		if answer.Grant.Attempt != known.n || known.closed {

@@ -46,7 +46,6 @@ end
 local function reported(op, att, target)
   local n = num(op.f.sends) + num(att.n)
   record.set(op, 'sends', int(n))
-  record.set(op, 'path', int(num(op.f.path) + num(att.n)))
   if att.outcome ~= 'not_sent' and att.class ~= '429' then record.add(op, 'used', num(att.n)) end
   record.set(op, 'a' .. int(n), table.concat({int(first_of(att)), 'p', target, '0', att.codes, '0'}, ','))
   record.set(op, 'class', att.class)
