@@ -65,7 +65,10 @@ type Finish struct {
 	State  jobs.State
 	Reason jobs.Reason
 	How    How
-	Ended  []Ended
+	// Conflict: this result contradicts another, and may be a second effect. A dead
+	// letter with that reason is not meant.
+	Conflict bool
+	Ended    []Ended
 }
 
 // Finish records the result of a granted attempt. It is idempotent for the run
@@ -121,10 +124,10 @@ func (l *Ledger) finish(ctx context.Context, t Terms, target Target, at fence, r
 	if r.At(0) == "gone" {
 		return Finish{}, true, nil
 	}
-	if len(r) < 3 {
+	if len(r) < 4 {
 		return Finish{}, false, unexpected("finish", r)
 	}
-	return Finish{State: jobs.State(r[0]), Reason: jobs.Reason(r[1]), How: How(r[2]), Ended: ended(r, 3)}, false, nil
+	return Finish{State: jobs.State(r[0]), Reason: jobs.Reason(r[1]), How: How(r[2]), Conflict: r[3] == "1", Ended: ended(r, 4)}, false, nil
 }
 
 // ceilMS rounds up: a wait that was asked for is never shortened.

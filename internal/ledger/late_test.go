@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -53,7 +54,11 @@ func TestLateSuccess(t *testing.T) {
 		for _, c := range cases {
 			s.test("of an operation that is "+c.from, func(b *bundle) {
 				g := b.lostIn(c.from)
-				b.wantHow(b.finish(g, succeeded()), HowLate)
+				f := b.finish(g, succeeded())
+				b.wantHow(f, HowLate)
+				if f.Conflict != slices.Contains(c.flags, jobs.FlagConflict) {
+					b.Fatalf("told of a conflict: %v", f.Conflict)
+				}
 				b.want("o1", "succeeded")
 				b.wantApplied("o1", jobs.AppliedYes)
 				b.wantFlags("o1", c.flags...)

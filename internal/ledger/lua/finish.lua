@@ -18,8 +18,8 @@ ARGV     id, run, attempt
          configured, base, keyheader, window, lease  as for begin: is a resend safe?
          min_response; keep_succeeded, keep_cancelled (ms)
          copy, request  the worker's copy, to re-create a record that the store lost
-RETURNS  state, reason, how ('own', 'known' = recorded before, 'late', 'stale' = no such attempt, 'recreated')
-         or 'gone'; then 'ended' pairs
+RETURNS  state, reason, how ('own', 'known' = recorded before, 'late', 'stale' = no such attempt, 'recreated'),
+         conflict (1: flagged by this result) or 'gone'; then 'ended' pairs
 LIMIT    one operation
 INVARIANT one result per run id: saying it again changes nothing; an unknown outcome is never lost, a success never
          overwritten
@@ -40,9 +40,11 @@ if not op then
 end
 local n = arg('attempt')
 local outcome = A.outcome
+local function conflicted() return string.find(op.f.flags or '', 'conflict', 1, true) ~= nil end
+local known_conflict = conflicted()
 local function reply()
   record.save(op)
-  return answer({op.f.state, op.f.reason or '', how})
+  return answer({op.f.state, op.f.reason or '', how, conflicted() and not known_conflict and '1' or ''})
 end
 
 if not claim.made(op, A.run, n) then
