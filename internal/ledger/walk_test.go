@@ -230,6 +230,11 @@ func (w *walk) askToBegin(t *rapid.T, r *walkRun) {
 	answer, err := w.Begin(w.Context(), w.terms, w.as(r.with), w.maxAttempts, r.delivery, r.run)
 	w.must(err)
 	if answer.Status != BeginGranted {
+		if o := w.ops[r.delivery.ID.String()]; o != nil {
+			if s := o.byRun(r.run); s != nil && !s.closed {
+				t.Fatalf("%s: run %s asked again while it held the claim, and was answered %s", r.delivery.ID, r.run, answer.Status)
+			}
+		}
 		return
 	}
 	if r.abandoned {
