@@ -165,9 +165,6 @@ func brokenRecord(op string, f map[string]string, index string, score float64) [
 		want = min(number("next"), latest)
 	case "due:first", "due:retry":
 		want = latest
-		if f["unk"] == "" && score == number("safe") {
-			want = score // a mark that went leaves the place in the lane, until sweep looks at it
-		}
 		if (index == "due:first") != (number("sends") == 0) {
 			say("%v sends, and in %s", number("sends"), index)
 		}

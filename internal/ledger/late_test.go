@@ -160,6 +160,29 @@ func TestLateRefusal(t *testing.T) {
 			b.fillBucket()
 			b.start("o1")
 		})
+		s.test("gives the operation its place by deadline back, wherever it waits", func(b *bundle) {
+			b.add("waits", deadline("48h"))
+			b.add("due", deadline("48h"))
+			for _, key := range []string{"waits", "due"} {
+				var g *Grant
+				for _, d := range b.releaseUpTo(2).Deliveries {
+					if d.ID == id(key) {
+						g = b.begin(d)
+					} else {
+						b.abandon(d, "run", 0)
+					}
+				}
+				delay := time.Duration(0)
+				if key == "waits" {
+					delay = 30 * hour
+				}
+				b.lose(g, lost(delay))
+				b.fillBucket()
+				b.sweep()               // what is due goes into its lane
+				b.finish(g, refused(0)) // check looks at the place
+				b.wantApplied(key, jobs.AppliedNo)
+			}
+		})
 		s.test("a late not_sent gives its attempt back", func(b *bundle) {
 			g := b.lostIn("waiting")
 			res := with(refused(0), uncounted)

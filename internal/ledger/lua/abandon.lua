@@ -19,7 +19,7 @@ if claim.held_by(op, A.run) then
 elseif op.f.state ~= 'released' or op.f.delivery ~= A.delivery then
   return {op.f.state}
 end
-if A.orphan then
+if A.orphan and not op.f.known_ok and not op.f.cancel then
   -- Doubling from 5 s to a minute; after an hour nobody knew it, a person must look.
   local since = num(op.f.orphan)
   if since == 0 then

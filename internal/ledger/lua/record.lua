@@ -105,9 +105,9 @@ after[#after + 1] = function()
 end
 
 -- place notes that an operation stands in an index with a score, or (nil) no longer.
--- Written once, at the end of the run: a move costs its share of
--- a few commands rather than five of its own. Whoever reads an index after a move in
--- the same run calls record.flush first.
+-- Written once, at the end of the run: a move costs its share of a few commands rather
+-- than five of its own. Whoever reads an index after a move in the same run calls
+-- record.flush first.
 function record.place(index, id, score)
   places[index] = places[index] or {}
   places[index][id] = score or false
@@ -182,8 +182,11 @@ end
 -- unmarked: the last unknown outcome of the operation was settled while its state stays.
 function record.unmarked(op)
   if op.f.state == 'cancelled' then op.places.done = retain(op) end
-  if op.f.state == 'waiting' and redis.call('ZSCORE', P .. 'waiting', op.id) then
+  if op.f.state ~= 'waiting' then return end
+  if redis.call('ZSCORE', P .. 'waiting', op.id) then
     op.places.waiting = int(math.min(num(op.f.next), latest(op.f)))
+  else
+    op.places['due:' .. record.lane(op)] = int(latest(op.f))
   end
 end
 
@@ -197,9 +200,6 @@ function record.enlane(id)
   record.place(sends == 0 and 'due:first' or 'due:retry', id, int(latest({deadline = v[1], unk = v[3], safe = v[4], idem = v[5]})))
   if sends > 0 then return sends, v[6] or '-', v[7] or '-' end
 end
-
--- relane gives an operation in a lane the place that it should have now.
-function record.relane(op, index) record.place(index, op.id, int(latest(op.f))) end
 
 -- move puts the operation into a state and that state's index. score:
 --   waiting      next_at in ms (the index holds what comes first of it and latest)

@@ -51,9 +51,7 @@ for _, lane in ipairs({'first', 'retry'}) do
     elseif settle.stuck(op, now) then
       settle.leave(op, 'waiting', nil, now)
       record.save(op)
-    else
-      record.relane(op, index) -- its window is over in a moment, or the mark is gone
-    end
+    end -- else its key's window is over in a moment
   end
   -- The heads of the lane: a kind that no live worker knows for an hour needs a person.
   record.flush()
