@@ -23,7 +23,7 @@ const (
 	beginPause  = 20 * time.Millisecond
 	// finishWithin bounds the one try to write a result that is made inside the slot.
 	finishWithin = time.Second
-	// suspectWait is how long suspects wait while another one is under way.
+	// suspectWait is how long suspects wait at most while others are under way.
 	suspectWait = time.Second
 	// suspectsWithin is how long the suspects of one tray may take, one after the
 	// other: the last must begin well within its release lease.

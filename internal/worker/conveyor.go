@@ -130,7 +130,7 @@ func (c *conveyor) carrySuspects(ctx context.Context, on tray) {
 	case c.r.suspect <- struct{}{}:
 		defer func() { <-c.r.suspect }()
 	default:
-		c.turnAway(on, suspectWait)
+		c.turnAway(on, c.suspectsTake())
 		return
 	}
 	startedAt := time.Now()
@@ -161,6 +161,16 @@ func (c *conveyor) took(span time.Duration) {
 		c.pace = span.Seconds()
 	}
 	c.pace += weight * (span.Seconds() - c.pace)
+}
+
+// suspectsTake is how long a tray of suspects takes at the present pace, at most a second.
+func (c *conveyor) suspectsTake() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pace == 0 {
+		return suspectWait
+	}
+	return min(suspectWait, time.Duration(maxTray*c.pace*float64(time.Second)))
 }
 
 // spare is how many deliveries may wait on the conveyor for a slot to come free:

@@ -164,10 +164,19 @@ func TestWithoutAClearGrantNothingIsSentAndTheOperationGoesBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.submit("payout", 5)
-	until := time.Now().Add(2 * time.Second)
-	b.worker(hooked(&lossy{lose: func(script string) bool { return script == "begin" && time.Now().Before(until) }}))
+	var until time.Time
+	lossy := &lossy{lose: func(script string) bool {
+		if script == "begin" && until.IsZero() {
+			until = time.Now().Add(beginWithin + time.Second) // longer than anybody asks again
+		}
+		return script == "begin" && time.Now().Before(until)
+	}}
+	b.worker(hooked(lossy))
 	b.until(10*time.Second, "a send", func() bool { return b.sender.total() > 0 })
-	if early := until.Sub(b.sender.last); early > 0 {
+	lossy.mu.Lock()
+	early := until.Sub(b.sender.last)
+	lossy.mu.Unlock()
+	if early > 0 {
 		t.Errorf("sent %s before a grant could be clear", early)
 	}
 	b.ended(10*time.Second, jobs.Succeeded, 5)
