@@ -43,6 +43,9 @@ const (
 // come back: so that there is something to be late for.
 const tightDeadline = 3 * time.Second
 
+// orderSource is what the orders of a seed are drawn from.
+func orderSource(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
 // drawOrders makes n orders: half never attempted, three in ten timed out, two
 // in ten refused; eight in ten are charges, the rest voids and payouts in equal
 // parts. The same source draws the same ones.

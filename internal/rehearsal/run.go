@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -15,8 +14,12 @@ import (
 	"redrive/internal/worker"
 )
 
-// MaxOperations bounds one rehearsal: everything is played in this process.
-const MaxOperations = 10_000
+// What one rehearsal can carry: everything is played in this process, and miniredis
+// interprets every script.
+const (
+	MaxOperations = 10_000
+	MaxInMemory   = 1_000 // with the store in memory
+)
 
 // Options say what is played.
 type Options struct {
@@ -44,10 +47,10 @@ type course struct {
 	trickle  time.Duration // over which what was never attempted is handed over
 	fault    time.Duration // the fault that was asked for goes on after that
 	deadline time.Duration // of the kinds
-	over     time.Duration // what has not ended by then is for the judge
+	grace    time.Duration // after the last deadline; what has not ended then never will, says the judge
 }
 
-var wholeCourse = course{trickle: 2 * time.Second, fault: 3 * time.Second, deadline: 40 * time.Second, over: 55 * time.Second}
+var wholeCourse = course{trickle: 2 * time.Second, fault: 3 * time.Second, deadline: 40 * time.Second, grace: 10 * time.Second}
 
 // Progress is how far a rehearsal is.
 type Progress struct {
@@ -105,7 +108,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &stage{o: o, began: time.Now(), draw: rand.New(rand.NewPCG(o.Seed, 1))}
+	s := &stage{o: o, began: time.Now(), draw: orderSource(o.Seed)}
 	defer func() { // deferred: a panic must not leave a redis-server behind
 		if undone := s.tearDown(); undone != nil {
 			err = errors.Join(err, undone)
@@ -191,8 +194,7 @@ func silence(asked sandbox.Mode) sandbox.Fault {
 // watch shows how it goes until every operation has ended, or the time is over:
 // what has not ended then is for the judge.
 func (s *stage) watch(ctx context.Context, handed <-chan error) error {
-	over := time.NewTimer(s.o.course.over)
-	defer over.Stop()
+	var over <-chan time.Time // set once all is handed over
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	allHanded := false
@@ -203,8 +205,9 @@ func (s *stage) watch(ctx context.Context, handed <-chan error) error {
 				return err
 			}
 			allHanded = true
+			over = time.After(s.o.course.deadline + s.o.course.grace)
 			continue
-		case <-over.C:
+		case <-over:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

@@ -21,7 +21,7 @@ import (
 )
 
 // shortCourse is a rehearsal for a test: the same parts, less waiting.
-var shortCourse = course{trickle: 400 * time.Millisecond, fault: time.Second, deadline: 40 * time.Second, over: 55 * time.Second}
+var shortCourse = course{trickle: 400 * time.Millisecond, fault: time.Second, deadline: 40 * time.Second, grace: 10 * time.Second}
 
 func play(t *testing.T, o Options) *Report {
 	t.Helper()
@@ -130,7 +130,7 @@ type brokenSender struct {
 	worker.Sender
 	key      func(gateway.Call) string // of one request
 	requests int                       // for each call
-	delay    time.Duration             // before each request
+	late     map[string]bool           // correlations of operations that are sent after their deadline
 	lie      bool                      // say "succeeded" and send nothing
 }
 
@@ -141,7 +141,9 @@ func (s brokenSender) Send(_ context.Context, call gateway.Call) gateway.Answer 
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for range s.requests {
-		time.Sleep(s.delay)
+		if s.late[call.Request.CorrelationID] {
+			time.Sleep(tightDeadline + 200*time.Millisecond)
+		}
 		req, err := http.NewRequest(call.Request.Method, call.BaseURL+call.Request.Path, bytes.NewReader(call.Request.Body))
 		if err != nil {
 			panic(err)
@@ -165,6 +167,19 @@ func (s brokenSender) Send(_ context.Context, call gateway.Call) gateway.Answer 
 
 func ownKey(call gateway.Call) string { return call.Request.IdempotencyKey }
 
+const brokenSeed = 11
+
+// tight returns the correlations of the orders of a seed that have the tight deadline.
+func tight(n int, seed uint64) map[string]bool {
+	out := map[string]bool{}
+	for _, order := range drawOrders(n, orderSource(seed)) {
+		if order.deadline > 0 {
+			out[order.Correlation] = true
+		}
+	}
+	return out
+}
+
 // The judge is worth something only if it says so when a client breaks a promise.
 func TestABrokenClientIsFoundOut(t *testing.T) {
 	t.Parallel()
@@ -181,14 +196,14 @@ func TestABrokenClientIsFoundOut(t *testing.T) {
 		{"a hidden resend without a key", sandbox.None, brokenSender{requests: 2, key: func(gateway.Call) string { return "" }}, "P1",
 			func(r *Report) bool { return r.ChargedTwice > 0 }},
 		{"a success that is made up", sandbox.None, brokenSender{lie: true}, "P2", func(r *Report) bool { return r.Lost > 0 }},
-		{"sent long after the clocks were looked at", sandbox.None, brokenSender{requests: 1, key: ownKey, delay: 3200 * time.Millisecond}, "P3",
+		{"sent long after the clocks were looked at", sandbox.None, brokenSender{requests: 1, key: ownKey, late: tight(40, brokenSeed)}, "P3",
 			func(r *Report) bool { return r.Late > 0 }},
 		{"eight requests for each attempt", sandbox.None, brokenSender{requests: 8, key: ownKey}, "P4", func(r *Report) bool { return r.Retries > 200 }},
 		{"no timeout", sandbox.Slow, brokenSender{requests: 1, key: ownKey}, "P5", func(*Report) bool { return true }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			r := play(t, Options{Operations: 40, Fault: tc.fault, Seed: 11,
+			r := play(t, Options{Operations: 40, Fault: tc.fault, Seed: brokenSeed,
 				senderFunc: func(s worker.Sender) worker.Sender { tc.sender.Sender = s; return tc.sender }})
 			if r.Promises[tc.want] || r.Kept() || !tc.counts(r) {
 				t.Errorf("%s was not found broken: %+v", tc.want, r)
@@ -207,6 +222,7 @@ func TestOptionsThatCannotBePlayedAreRefused(t *testing.T) {
 		{Options{Operations: 10_001, Workers: 1, Fault: sandbox.None}, "operations 10001: want 1 to 10000"},
 		{Options{Operations: 1, Fault: sandbox.None}, "workers 0: want at least 1"},
 		{Options{Operations: 1, Workers: 1, Fault: "hail"}, `unknown mode "hail"`},
+		{Options{Operations: 1001, Workers: 1, Fault: sandbox.None, Store: StoreMemory}, "operations 1001: a store in memory carries at most 1000"},
 	} {
 		if _, err := Run(t.Context(), tc.o); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%+v: error %v, want one that says %q", tc.o, err, tc.want)

@@ -56,6 +56,9 @@ func (s *stage) build(ctx context.Context) error {
 		return err
 	}
 	s.later(s.store.close)
+	if s.store.memory && s.o.Operations > MaxInMemory {
+		return fmt.Errorf("operations %d: a store in memory carries at most %d (%s)", s.o.Operations, MaxInMemory, s.store.note)
+	}
 	if err := s.openGateway(); err != nil {
 		return err
 	}

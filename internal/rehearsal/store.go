@@ -36,10 +36,11 @@ const (
 
 // store is the embedded store: it lives as long as the rehearsal.
 type store struct {
-	url   string
-	name  string // for people
-	note  string // what they should know of it
-	close func() error
+	url    string
+	name   string // for people
+	note   string // what they should know of it
+	memory bool
+	close  func() error
 }
 
 // openStore starts the store. Whoever closes it ends a child by its own process
@@ -68,7 +69,7 @@ func memoryStore(why string) (*store, error) {
 	if why != "" {
 		note += " (" + why + ")"
 	}
-	return &store{url: "redis://" + m.Addr() + "/0", name: "miniredis, in memory", note: note, close: func() error { m.Close(); return nil }}, nil
+	return &store{url: "redis://" + m.Addr() + "/0", name: "miniredis, in memory", note: note, memory: true, close: func() error { m.Close(); return nil }}, nil
 }
 
 // child is a redis-server that belongs to this process.
