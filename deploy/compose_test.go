@@ -210,6 +210,9 @@ func TestCommandLinesAreAccepted(t *testing.T) {
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
+		if name := strings.TrimSuffix(program, ".exe"); !strings.Contains(string(out), "\n  "+name+" "+args[0]) {
+			return fmt.Errorf("the help is not that of %s %s", name, args[0])
+		}
 		return nil
 	}
 	for name, s := range readCompose(t).Services {
@@ -224,6 +227,8 @@ func TestCommandLinesAreAccepted(t *testing.T) {
 			t.Errorf("%s: %s %v: %v", name, program, s.Command, err)
 		}
 	}
+	// A command that does not exist gets the general help, and status 0: what compose
+	// runs must therefore be named by the help it gets.
 	for _, wrong := range [][]string{{"worker", "run", "--no-such-flag"}, {"worker", "no-such-command"}, {"enqueue", "no-such-command"}} {
 		if err := accepts(wrong[0], wrong[1:]...); err == nil {
 			t.Errorf("%v was accepted: this test cannot tell right from wrong", wrong)
