@@ -14,7 +14,7 @@ import (
 func drawResult(t *rapid.T, lost bool) Result {
 	outcome := jobs.OutcomeUnknown
 	if !lost {
-		outcome = rapid.SampledFrom(jobs.Outcomes).Draw(t, "outcome")
+		outcome = rapid.SampledFrom(append(jobs.Outcomes, jobs.OutcomeUnknown, jobs.OutcomeUnknown, jobs.OutcomeUnknown)).Draw(t, "outcome")
 	}
 	r := Result{Outcome: outcome, Class: jobs.Class5xx, Verdict: jobs.VerdictRetrySafe, Counted: outcome != jobs.OutcomeNotSent,
 		Delay: rapid.SampledFrom([]time.Duration{0, time.Second, hour}).Draw(t, "delay"), Step: StepRetry}
@@ -27,7 +27,7 @@ func drawResult(t *rapid.T, lost bool) Result {
 	case outcome == jobs.OutcomeRefused:
 		r.Settles = rapid.Bool().Draw(t, "settles")
 	}
-	r.Step = rapid.SampledFrom([]Step{StepRetry, StepRetry, StepRetry, StepEnd, StepAsk, StepConflict}).Draw(t, "step")
+	r.Step = rapid.SampledFrom([]Step{StepRetry, StepRetry, StepRetry, StepRetry, StepRetry, StepEnd, StepAsk, StepConflict}).Draw(t, "step")
 	if r.Step == StepEnd {
 		r.Reason = rapid.SampledFrom([]jobs.Reason{jobs.ReasonPermanent, jobs.ReasonAttempts, jobs.ReasonDeadline}).Draw(t, "reason")
 	}
