@@ -155,7 +155,8 @@ return {P, A.name or 'none', int(num(A.n)), int(arg('n')), int(clock()), int(ton
 			still bool
 		}{"a short step back": {now + 59_000, true}, "a long step back": {now + 3_600_000, false}, "no step": {now - 1000, false}} {
 			r := run(new(Args).Int("last", c.last))
-			if still := r.Int(4) == c.last; still != c.still || !still && r.Int(4) != r.Int(5) {
+			// miniredis reads the clock anew within a script: a little may lie between both.
+			if still := r.Int(4) == c.last; still != c.still || !still && (r.Int(4) < r.Int(5) || r.Int(4) > r.Int(5)+1000) {
 				t.Errorf("%s: clock says %d at %d, last seen %d", name, r.Int(4), r.Int(5), c.last)
 			}
 		}
