@@ -231,14 +231,14 @@ func (c *conveyor) finish(ctx context.Context, k *kind, g *ledger.Grant, res led
 // recorded looks at what the ledger made of a result.
 func (c *conveyor) recorded(g *ledger.Grant, res ledger.Result, f ledger.Finish) {
 	c.r.endings(c.d.name, f.Ended)
-	switch f.How {
-	case ledger.HowLate:
+	if f.How == ledger.HowLate {
 		c.r.o.Metrics.LateResult(c.d.name)
-	case ledger.HowStale:
-		c.r.o.Metrics.StaleDelivery(c.d.name)
 	}
-	if f.How != ledger.HowOwn {
-		c.r.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "result recorded out of order",
+	if f.Conflict {
+		c.r.o.Metrics.Conflict(c.d.name)
+	}
+	if f.How != ledger.HowOwn || f.Conflict {
+		c.r.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "result out of the ordinary",
 			append(about(c.d.name, g.ID, g.Attempt, g.Request.CorrelationID), slog.String("outcome", string(res.Outcome)),
 				slog.String("reason", string(f.How)))...)
 	}

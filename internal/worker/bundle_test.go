@@ -69,7 +69,7 @@ func setup(t *testing.T, own ...*redistest.Redis) *testBundle {
 // client returns a client of the bundle's Redis, closed at the end of the test.
 func (b *testBundle) client() redis.UniversalClient {
 	b.Helper()
-	c, err := ledger.Connect(b.srv.URL(), ledger.ConnectOptions{PoolSize: 20, Timeout: time.Second})
+	c, err := ledger.Connect(b.srv.URL(), ledger.ConnectOptions{PoolSize: 20})
 	if err != nil {
 		b.Fatal(err)
 	}

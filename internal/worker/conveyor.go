@@ -109,7 +109,12 @@ func (c *conveyor) handler(ctx context.Context) asynq.Handler {
 // asynq, whose tasks carry several deliveries, and which gives up on a task whose
 // lease it could not extend while our calls still run.
 func (c *conveyor) carry(ctx context.Context, d ledger.Delivery) {
-	c.slots <- struct{}{}
+	select {
+	case c.slots <- struct{}{}:
+	case <-c.r.stopped:
+		c.turnAway(tray{d}, 0)
+		return
+	}
 	startedAt := time.Now()
 	c.r.guard(d.ID.String(), func() {
 		c.r.o.Metrics.SlotTaken(c.d.name)
@@ -305,7 +310,7 @@ func (c *conveyor) release(ctx context.Context) {
 		return
 	}
 	c.r.o.Metrics.Polled(c.d.name, time.Now())
-	c.r.read(asked, rel.Now)
+	c.r.sawClock(asked, rel.Now)
 	c.paused.Store(rel.Hold == jobs.HoldPaused)
 	c.mu.Lock()
 	c.hold = rel.Hold

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"redrive/internal/config"
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -355,5 +357,92 @@ func TestAPoisonPillIsQuarantinedAfterThreeLossesAndTakesNobodyAlong(t *testing.
 	b.until(5*time.Second, "the others succeeded", func() bool { return b.states()[jobs.Succeeded] == 99 })
 	if n := b.sender.of("report", 0); n != 3 {
 		t.Errorf("%d sends of it", n)
+	}
+}
+
+func TestWhereverWorkersAreKilledEveryOperationIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 300
+	b.submit("report", n) // natural: sent again until it succeeds
+	b.submit("payout", n) // none: never sent twice
+	for range 4 {
+		_, kill := b.killable()
+		time.Sleep(time.Duration(20+rand.IntN(80)) * time.Millisecond)
+		kill()
+	}
+	for _, lane := range []string{"first", "retry"} { // the release leases run out, as they would in half a minute
+		ids, err := b.rdb.ZRange(t.Context(), b.key("released:"+lane), 0, -1).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			if err := b.rdb.ZAddXX(t.Context(), b.key("released:"+lane), redis.Z{Score: 1, Member: id}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.worker()
+	b.until(30*time.Second, "all have ended", func() bool {
+		s := b.states()
+		return s[jobs.Succeeded]+s[jobs.Dead] == 2*n
+	})
+	for i := range n {
+		if d := b.get("report", i); d.State != jobs.Succeeded {
+			t.Errorf("report-%d ended %s", i, d.State)
+		}
+		d := b.get("payout", i)
+		if sends := b.sender.of("payout", i); sends > 1 || d.State == jobs.Dead && (*d.Reason != jobs.ReasonUnsafe || d.Applied != jobs.AppliedUnknown) || d.State == jobs.Succeeded && sends != 1 {
+			t.Errorf("payout-%d ended %s, applied %s, after %d sends", i, d.State, d.Applied, sends)
+		}
+	}
+}
+
+// begun makes the attempt of an operation, as a worker would that then dies.
+func (b *testBundle) begun(kind jobs.Kind) {
+	b.Helper()
+	p, err := newPlan(b.config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, d := range b.released(1) {
+		g, err := b.ledger.Begin(b.Context(), p.dependencies[dep].terms, p.dependencies[dep].kinds[kind].target, 25, d, newRunID())
+		if err != nil || g.Status != ledger.BeginGranted {
+			b.Fatalf("%+v %v", g, err)
+		}
+	}
+}
+
+func TestALostAttemptOfAnUnknownKindIsLeftToOthersThenPutBack(t *testing.T) {
+	t.Parallel()
+	for what, forget := range map[string]func(*testBundle){
+		"kind": func(b *testBundle) { delete(b.config.Kinds, "report") },
+		"dependency": func(b *testBundle) {
+			d := config.NewDependency("elsewhere", "http://127.0.0.1:1")
+			b.config.Dependencies = map[jobs.Dependency]*config.Dependency{"elsewhere": d}
+			b.config.Kinds = map[jobs.Kind]*config.Kind{"other": config.NewKind("other", d, "/v1/others")}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.submit("report", 1)
+			b.begun("report")
+			forget(b)
+			b.expire("report", 0)
+			b.worker()
+			time.Sleep(2500 * time.Millisecond) // two rounds
+			if d := b.get("report", 0); d.State != jobs.Attempting {
+				t.Fatalf("%s, though those who know it may be alive", d.State)
+			}
+			past := time.Now().Add(-orphanGrace - time.Second).UnixMilli()
+			if err := b.rdb.HSet(t.Context(), b.key("op:report/report-0"), "lease", past).Err(); err != nil {
+				t.Fatal(err)
+			}
+			b.until(5*time.Second, "it is put back", func() bool { return b.get("report", 0).State == jobs.Waiting })
+			if d := b.get("report", 0); d.Applied != jobs.AppliedUnknown || b.sender.total() != 0 {
+				t.Errorf("applied %s, %d sends", d.Applied, b.sender.total())
+			}
+		})
 	}
 }

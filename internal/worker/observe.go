@@ -72,9 +72,6 @@ func firstResult(res ledger.Result) metrics.Result {
 func (r *run) endings(dep jobs.Dependency, ends []ledger.Ended) {
 	for _, e := range ends {
 		r.o.Metrics.OperationEnded(e.ID.Kind, e.State, e.Reason, e.Sends)
-		if e.Reason == jobs.ReasonConflict {
-			r.o.Metrics.Conflict(dep)
-		}
 		if e.State != jobs.Succeeded {
 			r.refused(dep, e.ID, e.Sends, refusalOf(e), e.Class, e.CorrelationID, slog.LevelWarn)
 		}

@@ -78,7 +78,7 @@ func TestAfterAClockStepLeasesAreLeftAlone(t *testing.T) {
 	w := b.worker()
 	r := w.current()
 	b.until(3*time.Second, "a reading", func() bool { return !r.clock.readAt().IsZero() })
-	r.read(time.Now(), time.Now().Add(time.Hour))
+	r.sawClock(time.Now(), time.Now().Add(time.Hour))
 	b.submit("charge", 1)
 	if why := w.Ready(); len(why) != 1 || !strings.Contains(why[0], "clock") {
 		t.Errorf("ready: %v", why)
@@ -165,8 +165,8 @@ func TestPendingWritesAreRepeatedUntilTakenAndBoundWhatBegins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHealth(slog.New(slog.DiscardHandler), metrics.New(metrics.Options{}))
-		eased := 0
-		p := newPending(h, func() { eased++ })
+		var eased atomic.Int64
+		p := newPending(h, func() { eased.Add(1) })
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var tries, taken atomic.Int64
@@ -191,8 +191,8 @@ func TestPendingWritesAreRepeatedUntilTakenAndBoundWhatBegins(t *testing.T) {
 			t.Errorf("%d waiting, %d taken", p.len(), taken.Load())
 		}
 		time.Sleep(7 * time.Second)
-		if p.len() != 0 || taken.Load() != maxPending || eased != 1 {
-			t.Errorf("%d waiting, %d taken, eased %d times", p.len(), taken.Load(), eased)
+		if p.len() != 0 || taken.Load() != maxPending || eased.Load() != 1 {
+			t.Errorf("%d waiting, %d taken, eased %d times", p.len(), taken.Load(), eased.Load())
 		}
 		if n := tries.Load() - maxPending; n > 20*maxPending/10 {
 			t.Errorf("%d tries in vain", n)

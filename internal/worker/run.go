@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,7 +128,7 @@ func (r *run) announce(ctx context.Context) error {
 }
 
 func (r *run) beat(ctx context.Context) error {
-	return r.o.Ledger.Beat(ctx, ledger.Worker{ID: r.o.ID, Version: r.o.Version, StartedAt: r.startedAt.UTC(),
+	return r.o.Ledger.Beat(ctx, ledger.Worker{ID: r.o.ID, Host: hostname(), PID: os.Getpid(), Version: r.o.Version, StartedAt: r.startedAt.UTC(),
 		Dependencies: r.plan.names(), Kinds: r.plan.kinds()})
 }
 

@@ -95,12 +95,12 @@ func (r *run) readClock(ctx context.Context) bool {
 		r.failed(ctx, "clock not read", "", err)
 		return false
 	}
-	r.read(asked, now)
+	r.sawClock(asked, now)
 	return true
 }
 
-// read takes a reading of Redis' clock.
-func (r *run) read(asked, redis time.Time) {
+// sawClock takes a reading of Redis' clock.
+func (r *run) sawClock(asked, redis time.Time) {
 	now := time.Now()
 	r.o.Metrics.ClockSkew(now.Sub(redis))
 	if r.clock.saw(asked, now, redis) {

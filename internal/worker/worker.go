@@ -83,13 +83,14 @@ func (o Options) validate() error {
 //
 // Start and Stop are idempotent: starting a running worker and stopping a stopped
 // one do nothing. Stop before Start is legal, and a stopped worker may be started
-// again.
+// again. A Start that still waits for Redis is ended by its context, not by Stop.
 type Worker struct {
 	o    Options
 	plan *plan
 
-	mu  sync.Mutex // guards run
-	run *run       // nil while stopped
+	starting sync.Mutex // held by Start, which may wait for Redis
+	mu       sync.Mutex // guards run
+	run      *run       // nil while stopped
 }
 
 // New checks the options. It starts nothing and does not talk to Redis.
@@ -120,12 +121,14 @@ func New(o Options) (*Worker, error) {
 	return &Worker{o: o, plan: p}, nil
 }
 
-func newID() string {
+func newID() string { return hostname() + "-" + strconv.Itoa(os.Getpid()) + "-" + newRunID()[:6] }
+
+func hostname() string {
 	host, err := os.Hostname()
 	if err != nil {
-		host = "unknown-host"
+		return "unknown-host"
 	}
-	return host + "-" + strconv.Itoa(os.Getpid()) + "-" + newRunID()[:6]
+	return host
 }
 
 // ID returns the name under which the worker's heartbeat stands in Redis.
@@ -137,15 +140,17 @@ func (w *Worker) ID() string { return w.o.ID }
 // [ledger.ErrOlderWorkers], or a [*ledger.BindingError]. Then nothing runs. Once
 // started, the worker goes on until Stop whatever happens to Redis.
 func (w *Worker) Start(ctx context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.run != nil {
+	w.starting.Lock()
+	defer w.starting.Unlock()
+	if w.current() != nil {
 		return nil
 	}
 	r := newRun(w.o, w.plan)
 	if err := r.start(ctx); err != nil {
 		return fmt.Errorf("start worker %s: %w", w.o.ID, err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.run = r
 	return nil
 }
@@ -161,9 +166,7 @@ func (w *Worker) Stop() { w.stop(false) }
 func (w *Worker) StopNow() { w.stop(true) }
 
 func (w *Worker) stop(now bool) {
-	w.mu.Lock()
-	r := w.run
-	w.mu.Unlock()
+	r := w.current()
 	if r == nil {
 		return
 	}

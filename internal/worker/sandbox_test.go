@@ -1,0 +1,65 @@
+package worker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"redrive/internal/gateway"
+	"redrive/internal/jobs"
+	"redrive/internal/sandbox"
+)
+
+// The judge is the gateway's own ledger: what it counted, not what we believe.
+func TestAGatewayThatLosesRepliesChargesNobodyTwice(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	box := sandbox.New(sandbox.Options{Seed: 7})
+	url, err := box.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(box.Stop)
+	if err := box.SetFault(sandbox.Fault{Mode: sandbox.LostReplies}); err != nil {
+		t.Fatal(err)
+	}
+	b.config.Dependencies[dep].BaseURL = url
+	b.config.Kinds["payout"].Request.Path = "/v1/refunds"
+	const n = 100
+	body := func(_ int, s *jobs.Submission) {
+		s.Body = []byte(fmt.Sprintf(`{"amount":100,"currency":"GBP","reference":%q}`, s.Key))
+	}
+	b.submit("charge", n, body)
+	b.submit("payout", n, body)
+	for range 2 {
+		b.worker(func(o *Options) { o.Sender = gateway.New(gateway.Options{}) })
+	}
+	b.until(30*time.Second, "all have ended", func() bool {
+		s := b.states()
+		return s[jobs.Succeeded]+s[jobs.Dead] == 2*n
+	})
+	requests := map[string]int{}
+	for _, e := range box.Ledger() {
+		if e.SideEffects > 1 {
+			t.Errorf("%s %s took effect %d times", e.Route, e.Reference, e.SideEffects)
+		}
+		requests[e.Reference] += e.Requests
+	}
+	unknown := 0
+	for i := range n {
+		c, p := b.get("charge", i), b.get("payout", i)
+		if c.State != jobs.Succeeded || c.Sends != requests[string(c.Key)] {
+			t.Errorf("%s ended %s after %d sends in our ledger and %d in theirs", c.ID(), c.State, c.Sends, requests[string(c.Key)])
+		}
+		if p.Sends != 1 || requests[string(p.Key)] != 1 {
+			t.Errorf("%s was sent %d times", p.ID(), requests[string(p.Key)])
+		}
+		if p.State == jobs.Dead {
+			unknown++
+		}
+	}
+	if unknown == 0 || strings.Contains(fmt.Sprint(b.log.with("call")), "amount") {
+		t.Errorf("%d refunds of unknown outcome: the fault did nothing, or a body is in the log", unknown)
+	}
+}
