@@ -201,7 +201,10 @@ func attemptNumbers(f map[string]string) []int {
 }
 
 func timeline(f, answers map[string]string) []jobs.Event {
-	events := []jobs.Event{{At: jobs.AtMS(number(f["created"])), Event: "submitted"}}
+	var events []jobs.Event
+	if created := jobs.AtMS(number(f["created"])); created != nil { // a tombstone does not tell
+		events = append(events, jobs.Event{At: created, Event: "submitted"})
+	}
 	for _, n := range attemptNumbers(f) {
 		line := f["a"+strconv.Itoa(n)]
 		e := decodeAttempt(n, line)
