@@ -29,6 +29,9 @@ const (
 	// ahead is how much work is kept on the conveyor beyond the free slots, as a
 	// span: what the slots finish while a release, a put and a take are under way.
 	ahead = 20 * time.Millisecond
+	// maxSpare bounds that, per slot: if the process is killed, what it had taken waits
+	// for the end of its release lease.
+	maxSpare = 1
 	// redisTimeout bounds a call to Redis that only the conveyor waits for.
 	redisTimeout = 5 * time.Second
 )
@@ -178,9 +181,9 @@ func (c *conveyor) suspectsTake() time.Duration {
 	return min(suspectWait, time.Duration(maxTray*c.pace*float64(time.Second)))
 }
 
-// spare is how many deliveries may wait on the conveyor for a slot to come free:
-// with fast calls as many again as there are slots, with slow ones next to none,
-// because other processes may have a slot free for them.
+// spare is how many deliveries may wait on the conveyor for a slot to come free: what
+// the slots finish in a moment. With fast calls that is several for each slot, with
+// slow ones next to none, because other processes may have a slot free for them.
 func (c *conveyor) spare() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +191,7 @@ func (c *conveyor) spare() int {
 		return 0
 	}
 	n := math.Ceil(float64(c.d.slots) * ahead.Seconds() / c.pace)
-	return int(min(n, float64(c.d.slots)))
+	return int(min(n, maxSpare*float64(c.d.slots)))
 }
 
 // expect says that something will be due here in a while.
