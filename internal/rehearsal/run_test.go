@@ -115,15 +115,6 @@ func TestPromisesHoldWithThreeWorkers(t *testing.T) {
 	promised(t, r)
 }
 
-func TestTheSameSeedHandsOverTheSameOperations(t *testing.T) {
-	t.Parallel()
-	a := play(t, Options{Operations: 20, Fault: sandbox.None, Seed: 5})
-	b := play(t, Options{Operations: 20, Fault: sandbox.None, Seed: 5})
-	if a.Operations != b.Operations || a.ChargedOnce != b.ChargedOnce || a.Succeeded != b.Succeeded {
-		t.Errorf("two rehearsals of one seed ended differently: %+v and %+v", a, b)
-	}
-}
-
 // brokenSender is a client as it must not be. Its requests go out by a plain HTTP
 // client that obeys no deadline.
 type brokenSender struct {
