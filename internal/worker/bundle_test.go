@@ -198,8 +198,8 @@ type counter struct {
 	mu     sync.Mutex // guards the rest
 	sends  map[string]int
 	flying map[string]int
-	doubly int // calls that began while another of the same operation was under way
-	last   time.Time
+	doubly int       // calls that began while another of the same operation was under way
+	first  time.Time // when the first call came
 	script func(ctx context.Context, call gateway.Call) gateway.Answer
 }
 
@@ -239,7 +239,9 @@ func (c *counter) Send(ctx context.Context, call gateway.Call) gateway.Answer {
 	if c.flying[name(call)]++; c.flying[name(call)] > 1 {
 		c.doubly++
 	}
-	c.last = time.Now()
+	if c.first.IsZero() {
+		c.first = time.Now()
+	}
 	script := c.script
 	c.mu.Unlock()
 	defer func() {

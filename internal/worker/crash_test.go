@@ -176,7 +176,9 @@ func TestWithoutAClearGrantNothingIsSentAndTheOperationGoesBack(t *testing.T) {
 	b.worker(hooked(lossy))
 	b.until(10*time.Second, "a send", func() bool { return b.sender.total() > 0 })
 	lossy.mu.Lock()
-	early := until.Sub(b.sender.last)
+	b.sender.mu.Lock()
+	early := until.Sub(b.sender.first)
+	b.sender.mu.Unlock()
 	lossy.mu.Unlock()
 	if early > 0 {
 		t.Errorf("sent %s before a grant could be clear", early)
