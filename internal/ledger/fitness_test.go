@@ -154,6 +154,25 @@ func TestFitnessOfAReplicaAndOfItsPrimary(t *testing.T) {
 	if got := codes(r); got != "" {
 		t.Errorf("primary with a replica and appendfsync always, strict: findings %q", got)
 	}
+	settleFiles(t, rdb)
+	settleFiles(t, replica.Client(t))
+}
+
+// settleFiles waits until a server's child has written what a synchronisation makes
+// it write: it outlives the server and would write into a folder that is being removed.
+func settleFiles(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
+	for range 1000 {
+		info, err := rdb.Info(t.Context(), "persistence").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(info, "in_progress:1") && !strings.Contains(info, "scheduled:1") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("the server writes files for ten seconds")
 }
 
 func TestFitnessOfAFullServerIsARefusalThatCanPass(t *testing.T) {
