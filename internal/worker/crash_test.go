@@ -165,6 +165,12 @@ func TestALostReplyOfBeginDoesNotCostTheAttempt(t *testing.T) {
 func TestWithoutAClearGrantNothingIsSentAndTheOperationGoesBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	// A lost NOSCRIPT would mean that begin never ran: here it must run and be lost.
+	for _, script := range ledger.Scripts {
+		if err := b.ledger.Client().ScriptLoad(t.Context(), script.Source()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b.submit("payout", 5)
 	var until time.Time
 	lossy := &lossy{lose: func(script string) bool {
