@@ -18,7 +18,7 @@ import (
 // TestMain bounds the properties to some seconds; run them for longer with
 // go test ./internal/ledger -run Walk -rapid.checks=2000. A failure prints its seed.
 func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.checks": "30", "rapid.steps": "60"} {
+	for name, value := range map[string]string{"rapid.checks": "50", "rapid.steps": "60"} {
 		if err := flag.Set(name, value); err != nil { // before the command line is read, which wins
 			panic(err)
 		}

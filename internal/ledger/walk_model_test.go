@@ -138,6 +138,13 @@ func (w *walk) violations() []string {
 		if !o.succeeded() && state == jobs.Succeeded && !w.resolved[name] {
 			say("%s: succeeded without any success", name)
 		}
+		// What is unknown leaves for an end only as unsafe; conflict is literal, and a
+		// person may write it off.
+		reason := jobs.Reason(f["reason"])
+		if f["unk"] != "" && state == jobs.Dead && reason != jobs.ReasonUnsafe && reason != jobs.ReasonConflict ||
+			f["unk"] != "" && state == jobs.Cancelled && !w.writtenOff[name] {
+			say("%s: %s %s with the marks %s", name, state, reason, f["unk"])
+		}
 		unknown := o.unknown()
 		if len(unknown) > 0 && !o.succeeded() && applied(f) == jobs.AppliedNo {
 			say("%s: the mark of attempt %d was dropped", name, unknown[0].n)

@@ -140,6 +140,7 @@ func (w *walk) people(t *rapid.T) {
 		verdict := rapid.SampledFrom([]Resolution{ResolvedApplied, ResolvedNotApplied, WrittenOff}).Draw(t, "verdict")
 		var d Done
 		d, err = w.Resolve(w.Context(), dep, id, verdict, "", keep, ann)
+		w.writtenOff[name] = w.writtenOff[name] || d.Verdict == DoneOK && verdict == WrittenOff
 		if d.Verdict == DoneOK && verdict == ResolvedNotApplied {
 			o.settleUpTo(o.count)
 		}

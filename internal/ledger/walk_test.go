@@ -17,12 +17,13 @@ import (
 // late, and with lost replies, the clock stepping both ways.
 type walk struct {
 	*bundle
-	store    *miniredis.Miniredis
-	clock    time.Time
-	passed   time.Duration // sum of all steps forward
-	ops      map[string]*modelOp
-	resolved map[string]bool // a person said that it took effect
-	config   map[jobs.Kind]conditions
+	store      *miniredis.Miniredis
+	clock      time.Time
+	passed     time.Duration // sum of all steps forward
+	ops        map[string]*modelOp
+	resolved   map[string]bool // a person said that it took effect
+	writtenOff map[string]bool
+	config     map[jobs.Kind]conditions
 
 	deliveries []Delivery // may be begun at any time, also long after
 	runs       []*walkRun
@@ -57,7 +58,7 @@ func TestWalk(t *testing.T) {
 }
 
 func newWalk(rt *rapid.T, store *miniredis.Miniredis, b *bundle) *walk {
-	w := &walk{bundle: b, store: store, ops: map[string]*modelOp{}, resolved: map[string]bool{}, config: map[jobs.Kind]conditions{}}
+	w := &walk{bundle: b, store: store, ops: map[string]*modelOp{}, resolved: map[string]bool{}, writtenOff: map[string]bool{}, config: map[jobs.Kind]conditions{}}
 	b.unchecked = true // verify checks P2 too, after every action
 	c := rapid.SampledFrom(walkKinds).Draw(rt, "class")
 	b.kinds = []jobs.Kind{jobs.Kind(c)}
@@ -96,7 +97,7 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		// The ordinary way, taken often enough to get far.
 		"submit": w.submitSome, "go": w.goOn, "go on": w.goOn, "finish": w.finishSome, "finish more": w.finishSome,
 		// What may happen beside it.
-		"release": w.releaseSome, "begin": w.beginSome, "begin again": w.beginAgain, "abandon": w.abandonSome,
+		"report": w.reportSome, "release": w.releaseSome, "begin": w.beginSome, "begin again": w.beginAgain, "abandon": w.abandonSome,
 		"recover": w.listLost, "finish lost": w.finishLost, "lose": w.lose, "people": w.people, "requeue": w.requeueSome,
 		"sweep": func(*rapid.T) {
 			_, _, err := w.Sweep(w.Context(), w.terms, w.kinds)
@@ -147,6 +148,13 @@ func (w *walk) lose(t *rapid.T) {
 }
 
 func (w *walk) submitSome(t *rapid.T) {
+	w.submitWith(t, rapid.SampledFrom([]jobs.Outcome{"", "", jobs.OutcomeUnknown, jobs.OutcomeRefused, jobs.OutcomeNotSent}).Draw(t, "attempted"))
+}
+
+// reportSome is a submission, most often of what is known, that reports an unknown send.
+func (w *walk) reportSome(t *rapid.T) { w.submitWith(t, jobs.OutcomeUnknown) }
+
+func (w *walk) submitWith(t *rapid.T, outcome jobs.Outcome) {
 	c := jobs.Idempotency(w.kinds[0])
 	key := fmt.Sprint("o", rapid.IntRange(1, 2).Draw(t, "key"))
 	spec := w.spec
@@ -154,7 +162,6 @@ func (w *walk) submitSome(t *rapid.T) {
 	s := jobs.Submission{Kind: spec.Kind, Key: jobs.Key(key), Body: []byte(`{"amount":1}`), IdempotencyKey: "k-" + key,
 		Deadline: rapid.SampledFrom([]string{"10s", "3h", "40h", "40h"}).Draw(t, "deadline")}
 	sends, keyed, ago := 0, true, time.Duration(0)
-	outcome := rapid.SampledFrom([]jobs.Outcome{"", "", jobs.OutcomeUnknown, jobs.OutcomeRefused, jobs.OutcomeNotSent}).Draw(t, "attempted")
 	if outcome != "" {
 		sends = rapid.IntRange(1, 3).Draw(t, "sends")
 		ago = rapid.SampledFrom([]time.Duration{0, time.Second, hour, 19 * hour}).Draw(t, "sent ago")
