@@ -110,7 +110,7 @@ func (c *conveyor) giveBack(d ledger.Delivery, runID string, wait time.Duration,
 		if err != nil {
 			return err
 		}
-		c.r.endings(c.d.name, ends)
+		c.r.guard(d.ID.String(), func() { c.r.endings(c.d.name, ends) })
 		if !c.r.stopping() {
 			c.expect(wait)
 		}

@@ -344,3 +344,14 @@ func (b *testBundle) value(metric string) float64 {
 	b.Fatalf("no metric %s", metric)
 	return 0
 }
+
+// receive waits for ch, and fails the test when nothing comes in time.
+func receive[T any](b *testBundle, what string, ch <-chan T) (v T) {
+	b.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(30 * time.Second):
+		b.Fatalf("not within 30 s: %s; states %v, sends %d", what, b.states(), b.sender.total())
+	}
+	return v
+}

@@ -40,7 +40,7 @@ func TestWhatAKilledWorkerHadInFlightIsRecoveredOnceByMany(t *testing.T) {
 	})
 	b.submit("charge", n)
 	b.submit("payout", n)
-	flying.Wait()
+	receive(b, "all in flight", ended(&flying))
 	kill()
 	killedAt := time.Now()
 	for range 4 {
@@ -102,11 +102,11 @@ func TestAResultThatComesWhileARecoveryIsUnderWayStands(t *testing.T) {
 		o.Ledger.Client().AddHook(&lossy{lose: func(script string) bool { return script == "recover" }})
 	})
 	b.submit("payout", 1)
-	<-arrived
+	receive(b, "a call", arrived)
 	b.expire("payout", 0)
 	hold := &holdBetween{listed: make(chan struct{}), goOn: make(chan struct{})}
 	b.worker(hooked(hold))
-	<-hold.listed
+	receive(b, "a listing", hold.listed)
 	close(answer)
 	b.ended(5*time.Second, jobs.Succeeded, 1)
 	close(hold.goOn)
@@ -132,7 +132,7 @@ func TestASuccessAfterTheLeaseIsKeptAsLate(t *testing.T) {
 	})
 	b.submit("payout", 1)
 	b.worker()
-	<-arrived
+	receive(b, "a call", arrived)
 	b.expire("payout", 0)
 	b.ended(5*time.Second, jobs.Dead, 1)
 	if d := b.get("payout", 0); *d.Reason != jobs.ReasonUnsafe || d.Last.Class != jobs.ClassWorkerLost {
@@ -299,7 +299,7 @@ func TestARunThatComesSecondSendsNothing(t *testing.T) {
 	for _, d := range twice {
 		all.Go(func() { c.deliver(context.Background(), d) })
 	}
-	all.Wait()
+	receive(b, "every run", ended(&all))
 	b.ended(5*time.Second, jobs.Succeeded, 30)
 	if b.sender.most() != 1 || b.sender.total() != 30 {
 		t.Errorf("%d sends, at most %d of one", b.sender.total(), b.sender.most())
@@ -356,7 +356,11 @@ func TestAPoisonPillIsQuarantinedAfterThreeLossesAndTakesNobodyAlong(t *testing.
 		b.until(10*time.Second, fmt.Sprintf("attempt %d", n), func() bool { return b.sender.of("report", 0) == n })
 		b.expire("report", 0)
 		b.until(5*time.Second, "it is recovered", func() bool { return b.get("report", 0).State != jobs.Attempting })
-		dies <- struct{}{}
+		select {
+		case dies <- struct{}{}:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("nobody waits to die: attempt %d", n)
+		}
 	}
 	d := b.get("report", 0)
 	if d.State != jobs.Dead || d.Intent == nil || *d.Intent != "dead poison" {

@@ -57,7 +57,7 @@ func TestACallCarriesWhatTheConfigurationAndTheLedgerSay(t *testing.T) {
 	})
 	b.ended(10*time.Second, jobs.Succeeded, 2)
 	for range 2 {
-		call := <-calls
+		call := receive(b, "a call", calls)
 		want := "Bearer t0k"
 		if name(call) == "charge:charge-1" {
 			want = "Bearer other"

@@ -38,7 +38,7 @@ func TestStartAndStopMayBeCalledInAnyOrderAndOften(t *testing.T) {
 			all.Go(w.Stop)
 			all.Go(w.StopNow)
 		}
-		all.Wait()
+		receive(b, "the end of every stop", ended(&all))
 		b.sender.mu.Lock()
 		b.sender.sends = map[string]int{}
 		b.sender.mu.Unlock()
@@ -163,7 +163,7 @@ func TestAStopLetsRunningCallsEndAndWritesTheRestUnknown(t *testing.T) {
 	})
 	b.submit("payout", 2)
 	w := b.worker()
-	flying.Wait()
+	receive(b, "all in flight", ended(&flying))
 	at := time.Now()
 	w.Stop()
 	if took := time.Since(at); took < 2*time.Second || took > 4*time.Second {
@@ -194,7 +194,7 @@ func TestStopNowCutsAStopThatIsUnderWayShort(t *testing.T) {
 	})
 	b.submit("payout", 1)
 	w := b.worker()
-	<-arrived
+	receive(b, "a call", arrived)
 	ended := make(chan struct{})
 	go func() { // ends with the stop; the receive below waits
 		w.Stop()
@@ -203,7 +203,7 @@ func TestStopNowCutsAStopThatIsUnderWayShort(t *testing.T) {
 	b.until(2*time.Second, "stopping", func() bool { return len(w.Ready()) > 0 })
 	at := time.Now()
 	w.StopNow()
-	<-ended
+	receive(b, "the end of the stop", ended)
 	if took := time.Since(at); took > 3*time.Second {
 		t.Errorf("it took %s", took)
 	}
@@ -241,7 +241,7 @@ func TestAStopHandsBackWhatWaitsForASlot(t *testing.T) {
 		return s[jobs.Waiting] == 36 && s[jobs.Released] == 0
 	})
 	close(slow)
-	<-stopped
+	receive(b, "the end of the stop", stopped)
 	b.worker()
 	b.ended(10*time.Second, jobs.Succeeded, 40)
 	if b.sender.most() != 1 {

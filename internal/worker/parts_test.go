@@ -257,7 +257,7 @@ func TestTheBatcherAnswersEachCallAndRunsManyAtOnce(t *testing.T) {
 			granted.Add(1)
 		})
 	}
-	all.Wait()
+	receive(b, "every grant", ended(&all))
 	if granted.Load() != 100 || p.commands.Load() > 60 {
 		t.Errorf("%d grants in %d commands", granted.Load(), p.commands.Load())
 	}
@@ -296,7 +296,7 @@ func TestWhoHasLeftTheBatcherIsNotSentLater(t *testing.T) {
 	batch.mu.Unlock()
 	first := make(chan error, 1)
 	go func() { first <- call(t.Context()) }() // ends when Redis has answered; received below
-	<-busy
+	receive(b, "a pipeline", busy)
 	ctx, cancel := context.WithCancel(t.Context())
 	second := make(chan error, 1)
 	go func() { second <- call(ctx) }() // ends with ctx; received below

@@ -44,7 +44,7 @@ func TestTheScriptsOfAsynqAreTheOnesThatAreKnown(t *testing.T) {
 	if _, err := asynq.NewClientFromRedisClient(r).Enqueue(asynq.NewTask("x", nil), asynq.Queue(name)); err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	receive(b, "the task", done)
 	server.Shutdown()
 	for what, hash := range map[string]string{"enqueue": hashEnqueue, "dequeue": hashDequeue, "done": hashDone, "server state": hashServerState, "clear state": hashClearState} {
 		if !r.hashes[hash] {

@@ -153,7 +153,7 @@ func TestWorkResumesAfterRedisCameBackEmpty(t *testing.T) {
 	if err := b.rdb.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	b.srv.Kill9()
+	b.srv.Stop() // in order: the flush is in the append-only file
 	time.Sleep(500 * time.Millisecond)
 	b.srv.Restart()
 	b.until(15*time.Second, "it is known again", func() bool {
@@ -176,7 +176,7 @@ func TestAResultSurvivesTheLossOfItsRecord(t *testing.T) {
 	})
 	b.worker()
 	b.submit("payout", 1)
-	<-arrived
+	receive(b, "a call", arrived)
 	if err := b.rdb.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
