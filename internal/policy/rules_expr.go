@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common"
@@ -72,6 +73,10 @@ type expression struct {
 	info    *ast.SourceInfo
 }
 
+// compiling lets one expression be checked at a time: a failed check fills what CEL's
+// environment shares with every other check (Env.Catalog), without a lock of its own.
+var compiling sync.Mutex
+
 // compile checks the source and its type. A nil kinds means a yes or no: the
 // expression must be bool.
 func (l language) compile(index int, field, source string, kinds []types.Kind) (*expression, error) {
@@ -82,7 +87,9 @@ func (l language) compile(index int, field, source string, kinds []types.Kind) (
 	case len(source) > MaxExpressionBytes:
 		return nil, x.fail("the expression has %d bytes, the limit is %d", len(source), MaxExpressionBytes)
 	}
+	compiling.Lock()
 	checked, issues := l.env.Compile(source)
+	compiling.Unlock()
 	if issues.Err() != nil {
 		first := issues.Errors()[0] // the others mostly follow from it
 		e := x.fail("%s; available: %s", messageOf(first), l.vars)

@@ -519,3 +519,20 @@ func TestRulesAreSafeForConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Found by the race detector in another test: a failed check wrote what a check beside it read.
+func TestRulesMayBeCompiledAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup
+	for range 8 {
+		for _, when := range []string{`body.items.exists(i, i.status == "failed")`, `nobody.knows(body)`} {
+			all.Go(func() {
+				_, err := CompileRules([]RuleSpec{{When: when, Verdict: jobs.VerdictHoldOperator}})
+				if (err != nil) != strings.HasPrefix(when, "nobody") {
+					t.Errorf("%s: %v", when, err)
+				}
+			})
+		}
+	}
+	all.Wait()
+}

@@ -25,17 +25,20 @@ type lossy struct {
 var scriptNames = func() map[string]string {
 	names := map[string]string{hashEnqueue: "enqueue", hashDequeue: "dequeue", hashDone: "done"}
 	for _, s := range ledger.Scripts {
-		names[s.Hash()] = s.Name()
+		names[s.Hash()], names[s.Source()] = s.Name(), s.Name()
 	}
 	return names
 }()
 
+// scriptName is the name of the script that cmd ran, "" for other commands and for a
+// script that Redis did not know: that one did not run, and comes again with its source.
 func scriptName(cmd redis.Cmder) string {
-	if args := cmd.Args(); len(args) > 1 && args[0] == "evalsha" {
-		hash, _ := args[1].(string)
-		return scriptNames[hash]
+	args := cmd.Args()
+	if len(args) < 2 || args[0] != "evalsha" && args[0] != "eval" || redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		return ""
 	}
-	return ""
+	script, _ := args[1].(string)
+	return scriptNames[script]
 }
 
 // loseFirst loses the first n answers of one script.
