@@ -32,6 +32,12 @@ type bundle struct {
 
 const payloadBytes = 500
 
+// server is a redis-server with AOF that does not rewrite it while it is measured: a
+// rewrite takes a core for as long as it pleases, and from either side.
+func server(b *testing.B) *redistest.Redis {
+	return redistest.Server(b, redistest.WithConfig("auto-aof-rewrite-percentage 0"))
+}
+
 func setup(b *testing.B, server *redistest.Redis, dependencies int, budget string) *bundle {
 	b.Helper()
 	var y strings.Builder

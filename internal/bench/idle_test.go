@@ -69,7 +69,7 @@ func watch(b *testing.B, server *redistest.Redis) (count func() int64) {
 // BenchmarkIdle: what a worker with nothing to do costs Redis.
 func BenchmarkIdle(b *testing.B) {
 	const span = 15 * time.Second
-	server := redistest.Server(b)
+	server := server(b)
 	for _, dependencies := range []int{1, 20} {
 		bundle := setup(b, server, dependencies, "{ratio: 0.1}")
 		stop := bundle.work(b, func(gateway.Call) {})
@@ -87,7 +87,7 @@ func BenchmarkIdle(b *testing.B) {
 // wait, in CPU of this process and of Redis, above an idle worker.
 func BenchmarkHeld(b *testing.B) {
 	const n, span = 100_000, 15 * time.Second
-	server := redistest.Server(b)
+	server := server(b)
 	cpu := func(held int) float64 {
 		bundle := setup(b, server, 1, "{ratio: 0.001, cap: 1, floor_per_second: 0}")
 		if held > 0 {

@@ -19,7 +19,7 @@ import (
 // nothing. One server with 50 slots on both sides.
 func BenchmarkRedeliver(b *testing.B) {
 	const n, rounds = 20_000, 5
-	server := redistest.Server(b)
+	server := server(b)
 	var ratios, ours, bare []float64
 	for range rounds {
 		a := rate(n, func() { runBare(b, server, n) })

@@ -22,14 +22,12 @@ func TestEvents(t *testing.T) {
 			b.must(err)
 			var got []string
 			for _, m := range messages {
-				line := m.Values["op"].(string) + " " + m.Values["state"].(string)
-				if why := m.Values["why"].(string); why != "" {
-					line += " " + why
-				}
 				if m.Values["at"] == "" {
 					b.Fatalf("event without an instant: %v", m.Values)
 				}
-				got = append(got, line)
+				for line := range strings.SplitSeq(m.Values["ops"].(string), "\n") {
+					got = append(got, strings.TrimSpace(line))
+				}
 			}
 			want := "charge/o1 waiting, charge/o1 waiting, charge/o1 dead permanent, charge/o1 waiting, charge/o1 succeeded, charge/o2 waiting, charge/o2 cancelled"
 			if strings.Join(got, ", ") != want {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -84,7 +85,7 @@ func (c *Changes) Next(ctx context.Context, wait time.Duration) ([]Change, error
 		byKey[key] = dep
 		names, ids = append(names, key), append(ids, id)
 	}
-	streams, err := c.ledger.rdb.XRead(ctx, &redis.XReadArgs{Streams: append(names, ids...), Count: streamChunk, Block: wait}).Result()
+	streams, err := c.ledger.rdb.XRead(ctx, &redis.XReadArgs{Streams: append(names, ids...), Count: streamChunk / 10, Block: wait}).Result()
 	if err == redis.Nil {
 		return nil, nil
 	}
@@ -96,7 +97,13 @@ func (c *Changes) Next(ctx context.Context, wait time.Duration) ([]Change, error
 		dep := byKey[s.Stream]
 		for _, m := range s.Messages {
 			text := func(name string) string { v, _ := m.Values[name].(string); return v }
-			out = append(out, Change{At: jobs.AtMS(number(text("at"))), Dependency: dep, Operation: text("op"), State: text("state"), Reason: text("why")})
+			at := jobs.AtMS(number(text("at")))
+			for line := range strings.Lines(text("ops")) { // operation, state, reason or nothing
+				part := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+				if len(part) == 3 {
+					out = append(out, Change{At: at, Dependency: dep, Operation: part[0], State: part[1], Reason: part[2]})
+				}
+			}
 			c.after[dep] = m.ID
 		}
 	}

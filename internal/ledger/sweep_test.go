@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,9 +123,7 @@ func TestSweep(t *testing.T) {
 			b.must(err)
 			gone := 0
 			for _, e := range events {
-				if e.Values["state"] == "gone" {
-					gone++
-				}
+				gone += strings.Count(e.Values["ops"].(string), " gone ")
 			}
 			if gone < 1 || gone > 6 {
 				b.Fatalf("%d events of lost records", gone)

@@ -45,13 +45,19 @@ function record.flag(op, name)
   end
 end
 
+-- event tells that an operation entered a state. One entry of the stream holds what
+-- one run changed, an operation a line: '<id> <state> <why>'.
+local events = {}
+local function event(id, state, why) events[#events + 1] = id .. ' ' .. state .. ' ' .. (why or '') end
+
 local changes, places = {}, {} -- of counts and indexes, written at the end of the run
 
 -- keep takes over what op's moves mean for counts and indexes.
 local function keep(op)
   for field, by in pairs(op.counts) do changes[field] = (changes[field] or 0) + by end
   for index, score in pairs(op.places) do record.place(index, op.id, score) end
-  op.counts, op.places = {}, {}
+  if op.event then event(op.id, op.event[1], op.event[2]) end
+  op.counts, op.places, op.event = {}, {}, nil
 end
 
 -- save writes the record. Only with it do its moves count: a call that fails before
@@ -153,14 +159,7 @@ end
 
 -- forget removes an index entry whose record is gone; it is counted once.
 function record.forget(index, id)
-  if redis.call('ZREM', P .. index, id) == 1 then
-    redis.call('XADD', P .. 'events', 'MAXLEN', '~', '10000', '*', 'op', id, 'state', 'gone', 'why', index)
-  end
-end
-
-local function event(op, now)
-  redis.call('XADD', P .. 'events', 'MAXLEN', '~', '10000', '*', 'op', op.id, 'state', op.f.state,
-    'why', op.f.reason or '', 'at', int(now))
+  if redis.call('ZREM', P .. index, id) == 1 then event(id, 'gone', index) end
 end
 
 -- retain: when the next retention step of an ended operation is due. 0 ms means
@@ -240,7 +239,7 @@ function record.move(op, state, now, score, extra)
   elseif from == 'dead' or from == 'cancelled' then
     record.set(op, 'ended', nil)
   end
-  if state ~= 'released' and state ~= 'attempting' then event(op, now) end
+  if state ~= 'released' and state ~= 'attempting' then op.event = {state, op.f.reason} end
 end
 
 -- note keeps who did what to an operation, by time, beside the dependency.
@@ -264,4 +263,10 @@ function record.drop(op)
   count(op, -1)
   keep(op)
   redis.call('DEL', P .. 'op:' .. op.id, P .. 'request:' .. op.id, P .. 'answers:' .. op.id)
+end
+
+-- Last of all: no promise rests on the events, so that nothing fails for want of them.
+after[#after + 1] = function()
+  if #events == 0 then return end
+  redis.pcall('XADD', P .. 'events', 'MAXLEN', '~', '10000', '*', 'at', int(clock()), 'ops', table.concat(events, '\n'))
 end
