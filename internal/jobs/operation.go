@@ -104,6 +104,9 @@ type KindSpec struct {
 	Credentials   []string          `json:"credentials"`       // names only
 	Retention     Retention         `json:"retention"`
 
+	Inquiry *InquirySpec `json:"inquiry,omitempty"` // nil: nobody can be asked what became of one
+	Void    *VoidSpec    `json:"void,omitempty"`    // nil: a late success is kept
+
 	BackoffBaseMS int64 `json:"backoff_base_ms"` // bounds the wait before the first retry of what the request path sent
 	BackoffCapMS  int64 `json:"backoff_cap_ms"`
 
@@ -111,6 +114,19 @@ type KindSpec struct {
 	BudgetRatioMilli          int64 `json:"budget_ratio_milli"`
 	BudgetCap                 int64 `json:"budget_cap"`
 	BudgetFloorMilliPerSecond int64 `json:"budget_floor_milli_per_second"`
+}
+
+// InquirySpec is what every program must know of a kind's inquiry.
+type InquirySpec struct {
+	SettleMS      int64 `json:"settle_ms"`        // from the last unknown attempt's end and lease end until "not found" proves anything
+	GiveUpAfterMS int64 `json:"give_up_after_ms"` // from entering unresolved until a person must look
+}
+
+// VoidSpec says how a success that came too late is undone: an operation of another
+// kind, under a key that is made of this one's name.
+type VoidSpec struct {
+	Kind   Kind              `json:"kind"`
+	Params map[string]string `json:"params,omitempty"` // name -> "key", "params.NAME" or "result.NAME" of the operation
 }
 
 // Retention is how long ended operations are kept, in milliseconds; 0 means for ever.
