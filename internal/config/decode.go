@@ -218,7 +218,11 @@ func (d *decoder) kind(v value, name jobs.Kind, c *Config) *Kind {
 	if v, ok := o.take("result"); ok {
 		k.Results = d.results(v)
 	}
-	o.done("inquiry", "on_late_success", "void")
+	if v, ok := o.take("inquiry"); ok {
+		k.Inquiry = d.inquiry(v, k)
+	}
+	d.lateSuccesses(o, k)
+	o.done()
 	return k
 }
 

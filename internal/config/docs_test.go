@@ -22,7 +22,12 @@ dependencies:
     idempotency_key: {qqqqqqqqqqqqqqqq: 1}
     rules: [{qqqqqqqqqqqqqqqq: 1}]
 operations:
-  charge: {qqqqqqqqqqqqqqqq: 1, request: {qqqqqqqqqqqqqqqq: 1}, backoff: {qqqqqqqqqqqqqqqq: 1}}
+  charge:
+    qqqqqqqqqqqqqqqq: 1
+    request: {qqqqqqqqqqqqqqqq: 1}
+    backoff: {qqqqqqqqqqqqqqqq: 1}
+    inquiry: {qqqqqqqqqqqqqqqq: 1, request: {qqqqqqqqqqqqqqqq: 1}, backoff: {qqqqqqqqqqqqqqqq: 1}}
+    void: {qqqqqqqqqqqqqqqq: 1}
 retention: {qqqqqqqqqqqqqqqq: 1}
 `
 

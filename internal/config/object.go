@@ -226,18 +226,34 @@ func integer[T int | int64](o *object, key string, into *T) {
 	if !ok {
 		return
 	}
-	n, isNumber := v.node.(*ast.IntegerNode)
-	if !isNumber && !tooLong(v.node) {
-		v.fail("expected a whole number, got %s%s", describe(v.node), unquote(v.node))
-		return
-	}
-	if isNumber {
-		number, err := strconv.ParseInt(strings.ReplaceAll(n.Token.Value, "_", ""), 10, 64)
-		if err == nil && int64(T(number)) == number {
-			*into = T(number)
+	if number, ok := v.integer(); ok {
+		if int64(T(number)) != number {
+			v.outOfRange()
 			return
 		}
+		*into = T(number)
 	}
+}
+
+// integer returns the whole number that v is.
+func (v value) integer() (int64, bool) {
+	n, isNumber := v.node.(*ast.IntegerNode)
+	if !isNumber && !tooLong(v.node) {
+		if v.node != nil {
+			v.fail("expected a whole number, got %s%s", describe(v.node), unquote(v.node))
+		}
+		return 0, false
+	}
+	if isNumber {
+		if number, err := strconv.ParseInt(strings.ReplaceAll(n.Token.Value, "_", ""), 10, 64); err == nil {
+			return number, true
+		}
+	}
+	v.outOfRange()
+	return 0, false
+}
+
+func (v value) outOfRange() {
 	v.fail("%.40s is not a decimal number in range", v.node.GetToken().Value)
 }
 

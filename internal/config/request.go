@@ -18,7 +18,7 @@ func (v *validator) request(path string, r Request) {
 	case r.Method == "CONNECT":
 		v.fail(path+".method", "CONNECT opens a tunnel, it sends no operation")
 	}
-	v.check(path+".path", checkPath(r.Path))
+	v.check(path+".path", requestPath.check(r.Path))
 	if r.ContentType != "" {
 		if _, _, err := mime.ParseMediaType(r.ContentType); err != nil || hasControl(r.ContentType) {
 			v.fail(path+".content_type", "%q is no content type: write one such as application/json", r.ContentType)
@@ -26,27 +26,38 @@ func (v *validator) request(path string, r Request) {
 	}
 }
 
-var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
-var paramForm = regexp.MustCompile(`^\{params\.[A-Za-z0-9_-]{1,63}\}$`)
+// pathForm is what a path may use.
+type pathForm struct {
+	placeholder *regexp.Regexp
+	words       string // the placeholders, for people
+	example     string
+}
 
-// checkPath reports why path cannot be the path of a kind.
-func checkPath(path string) error {
+var (
+	placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+	requestPath = pathForm{regexp.MustCompile(`^\{(key|params\.[A-Za-z0-9_-]{1,63})\}$`), "{key} and {params.NAME}", "/v1/charges"}
+	inquiryPath = pathForm{regexp.MustCompile(`^\{(key|idempotency_key|params\.[A-Za-z0-9_-]{1,63}|result\.[a-z][a-z0-9_-]{0,62})\}$`),
+		"{key}, {idempotency_key}, {params.NAME} and {result.NAME}", "/v1/charges?reference={key}"}
+)
+
+// check reports why path cannot be such a path.
+func (f pathForm) check(path string) error {
 	switch {
 	case path == "":
-		return errors.New("required: write one such as /v1/charges")
+		return fmt.Errorf("required: write one such as %s", f.example)
 	case !strings.HasPrefix(path, "/"):
 		return fmt.Errorf("%q must begin with a slash: base_url says the host", path)
 	case strings.HasPrefix(path, "//"):
 		return fmt.Errorf("%q begins with two slashes, which would name a host: base_url does", path)
 	}
 	for _, p := range placeholder.FindAllString(path, -1) {
-		if p != "{key}" && !paramForm.MatchString(p) {
-			return fmt.Errorf("unknown placeholder %s: a path may use {key} and {params.NAME}", p)
+		if !f.placeholder.MatchString(p) {
+			return fmt.Errorf("unknown placeholder %s: a path may use %s", p, f.words)
 		}
 	}
 	filled := placeholder.ReplaceAllString(path, "x")
 	if strings.ContainsAny(filled, "{}") {
-		return fmt.Errorf("%q has a brace without its partner: a path may use {key} and {params.NAME}", path)
+		return fmt.Errorf("%q has a brace without its partner: a path may use %s", path, f.words)
 	}
 	u, err := url.ParseRequestURI(filled)
 	if err != nil || strings.Contains(filled, "#") || strings.ContainsFunc(filled, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -58,6 +69,16 @@ func checkPath(path string) error {
 		}
 	}
 	return nil
+}
+
+// placeholders returns the names in a path that begin with prefix, without it.
+func placeholders(path, prefix string) (names []string) {
+	for _, p := range placeholder.FindAllString(path, -1) {
+		if name, ok := strings.CutPrefix(strings.Trim(p, "{}"), prefix); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // checkPointer reports why p is no RFC 6901 pointer to a part of a body.

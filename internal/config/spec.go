@@ -57,6 +57,12 @@ func (c *Config) kindSpec(k *Kind) jobs.KindSpec {
 	if key := k.IdempotencyKey; key.Header != "" {
 		s.KeyHeader, s.KeyWindowMS, s.KeyMaxLength = key.Header, ms(key.Window), key.MaxLength
 	}
+	if q := k.Inquiry; q != nil {
+		s.Inquiry = &jobs.InquirySpec{SettleMS: ms(q.Settle), GiveUpAfterMS: ms(q.GiveUpAfter)}
+	}
+	if void := k.VoidLate; void != nil {
+		s.Void = &jobs.VoidSpec{Kind: void.Kind, Params: maps.Clone(void.Params)}
+	}
 	return s
 }
 

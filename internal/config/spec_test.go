@@ -15,7 +15,14 @@ dependencies:
   payrail: {base_url: https://api.payrail.example, credentials: {m1: {headers: {A: x}}}}
 operations:
   void: {dependency: payrail, request: {path: /v1/voids}, idempotency_key: {header: ""}}
-  charge: {dependency: payrail, request: {path: /v1/charges}, idempotency: keyed, columns: {amount: /amount}}
+  charge:
+    dependency: payrail
+    request: {path: /v1/charges}
+    idempotency: keyed
+    columns: {amount: /amount}
+    inquiry: {request: {path: "/v1/charges?reference={key}"}, succeeded: size(body.data) > 0, settle: 40s}
+    on_late_success: void
+    void: {kind: void, params: {reference: key}}
 retention: {dead: 1h}
 `)
 	specs := c.KindSpecs()
@@ -36,10 +43,13 @@ retention: {dead: 1h}
 		s.MinResponseMS != 150 || s.MaxBacklog != 1_000_000 || s.Columns["amount"] != "/amount" {
 		t.Errorf("got %+v", s)
 	}
+	if *s.Inquiry != (jobs.InquirySpec{SettleMS: 40_000, GiveUpAfterMS: 259_200_000}) || s.Void.Kind != "void" || s.Void.Params["reference"] != "key" {
+		t.Errorf("inquiry %+v, void %+v", s.Inquiry, s.Void)
+	}
 	if want := (jobs.Retention{SucceededMS: 604_800_000, CancelledMS: 604_800_000, DeadMS: 3_600_000, KeysMS: 7_776_000_000, AuditMS: 31_536_000_000}); s.Retention != want {
 		t.Errorf("retention is %+v, want %+v", s.Retention, want)
 	}
-	if void := specs[1]; void.KeyHeader != "" || void.KeyWindowMS != 0 || void.KeyMaxLength != 0 {
-		t.Errorf("a kind without key header has %+v", void)
+	if void := specs[1]; void.Inquiry != nil || void.Void != nil || void.KeyHeader != "" || void.KeyWindowMS != 0 || void.KeyMaxLength != 0 {
+		t.Errorf("a kind without key header, inquiry and void has %+v", void)
 	}
 }

@@ -135,6 +135,11 @@ type Kind struct {
 	Deadline       time.Duration     // span of an operation that brings none of its own; above 0; default 2 h
 	Columns        map[string]string // name -> RFC 6901 pointer into the body; default none
 	Results        *policy.Results   // what is kept of a success, at most [policy.MaxResults] values; nil: nothing, the default
+
+	Inquiry  *Inquiry       // nil: nobody can be asked what became of an operation, the default
+	VoidLate *jobs.VoidSpec // what undoes a success that is learnt too late; nil: it is kept, the default
+
+	idleVoid *jobs.VoidSpec // written while on_late_success is keep: checked, and not in force
 }
 
 // Request is the fixed part of what a kind sends.

@@ -102,6 +102,13 @@ func (v *validator) positive(path string, d time.Duration, why string) bool {
 	return v.span(path, d)
 }
 
+// backoff checks the two bounds of a wait; why is what a base of 0 would lead to.
+func (v *validator) backoff(path string, base, top time.Duration, why string) {
+	if v.positive(path+".base", base, why) && v.span(path+".cap", top) && top < base {
+		v.fail(path+".cap", "%s is less than the base of %s", spanText(top), spanText(base))
+	}
+}
+
 func (v *validator) between(path string, n, low, high int64, zero string) {
 	switch {
 	case n == 0 && low > 0 && zero != "":
@@ -222,10 +229,7 @@ func (v *validator) kind(path string, k *Kind) {
 	v.request(path+".request", k.Request)
 	v.word(path+".idempotency", "idempotency", string(k.Idempotency), words(jobs.Idempotencies))
 	v.between(path+".max_attempts", int64(k.MaxAttempts), 1, maxAttempts, "nothing would ever be sent")
-	if v.positive(path+".backoff.base", k.Backoff.Base, "retries would follow each other without a pause") &&
-		v.span(path+".backoff.cap", k.Backoff.Cap) && k.Backoff.Cap < k.Backoff.Base {
-		v.fail(path+".backoff.cap", "%s is less than the base of %s", spanText(k.Backoff.Cap), spanText(k.Backoff.Base))
-	}
+	v.backoff(path+".backoff", k.Backoff.Base, k.Backoff.Cap, "retries would follow each other without a pause")
 	if v.positive(path+".deadline", k.Deadline, "every operation needs a deadline") && d != nil && k.Deadline <= d.MinResponse {
 		v.fail(path+".deadline", "%s leaves no time for an attempt: min_response of %s is %s", spanText(k.Deadline), d.Name, spanText(d.MinResponse))
 	}
@@ -234,6 +238,9 @@ func (v *validator) kind(path string, k *Kind) {
 		v.check(at, jobs.CheckName(name))
 		v.check(at, checkPointer(k.Columns[name]))
 	}
+	v.inquiry(path+".inquiry", k, d)
+	v.void(path+".void", k, k.VoidLate)
+	v.void(path+".void", k, k.idleVoid)
 	if d == nil {
 		return // what follows compares with the dependency
 	}

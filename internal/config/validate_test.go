@@ -127,10 +127,18 @@ dependencies:
 operations:
   charge: {dependency: payrail, request: {path: /c}}
   hasty: {dependency: slow, request: {path: /c}, deadline: 30s, backoff: {base: 40s}}
+  keyed: {dependency: payrail, request: {path: /k}, idempotency: keyed}
+  refused: {dependency: payrail, request: {path: /r}, idempotency: conditional}
+  asked:
+    dependency: payrail
+    request: {path: /a}
+    idempotency_key: {header: ""}
+    result: {id: body.id}
+    inquiry: {request: {path: "/a/{result.id}?key={idempotency_key}"}, succeeded: status == 200, settle: 30s}
 `)
 	golden(t, "warnings.golden.txt", strings.Join(c.Warnings(), "\n")+"\n")
-	if got := mustParse(t, minimal).Warnings(); len(got) != 0 {
-		t.Errorf("the shortest configuration warns of %q", got)
+	if got := mustParse(t, strings.Replace(minimal, "dependency:", "idempotency: keyed, dependency:", 1)).Warnings(); len(got) != 0 {
+		t.Errorf("a short configuration warns of %q", got)
 	}
 }
 

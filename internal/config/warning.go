@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"redrive/internal/jobs"
 )
 
 // Warnings returns what works but is probably not meant, each with its path, in
@@ -83,5 +85,22 @@ func (w *warnings) kind(c *Config, k *Kind) {
 	}
 	if k.Backoff.Base > k.Deadline {
 		w.add(path+".backoff.base", "%s is more than the deadline of %s: many operations would never be retried", spanText(k.Backoff.Base), spanText(k.Deadline))
+	}
+	w.inquiry(path, k)
+}
+
+func (w *warnings) inquiry(path string, k *Kind) {
+	if k.Inquiry == nil && (k.Idempotency == jobs.IdempotencyNone || k.Idempotency == jobs.IdempotencyConditional) {
+		w.add(path, "it is of class %s and has no inquiry: unknown outcomes end as dead(%s) and need a person", k.Idempotency, jobs.ReasonUnsafe)
+	}
+	if k.Inquiry == nil {
+		return
+	}
+	at := path + ".inquiry.request.path"
+	if k.IdempotencyKey.Header == "" && slices.Contains(placeholders(k.Inquiry.Path, ""), "idempotency_key") {
+		w.add(at, "{idempotency_key} is asked for, but no key is sent (idempotency_key.header is empty): unless the body bears it, nothing is ever found")
+	}
+	for _, name := range placeholders(k.Inquiry.Path, "result.") {
+		w.add(at, "{result.%s} is known only after an answer: what timed out cannot be asked about", name)
 	}
 }

@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -12,28 +13,87 @@ import (
 // place. A value that is empty, "." or ".." is refused: it would name another
 // resource than the template says.
 func RenderPath(template string, key Key, params map[string]string) (string, error) {
-	return renderPath(template, func(name string) (string, error) {
-		if name == "key" {
-			return string(key), nil
-		}
-		param, _ := strings.CutPrefix(name, "params.")
-		value, ok := params[param]
-		if !ok {
-			return "", fmt.Errorf("the submission has no param %q", param)
-		}
-		return value, nil
-	})
+	return renderPath(template, requestPlaceholders, values{key: key, params: params}.of)
 }
 
 // CheckPathTemplate reports why template cannot be a kind's path: it must begin
 // with one slash, hold only printable ASCII without space, backslash and #, and
 // use no placeholder but {key} and {params.NAME}.
 func CheckPathTemplate(template string) error {
-	_, err := renderPath(template, func(string) (string, error) { return "x", nil })
+	_, err := renderPath(template, requestPlaceholders, anything)
 	return err
 }
 
-func renderPath(template string, value func(name string) (string, error)) (string, error) {
+// RenderInquiryPath fills the path template of a kind's inquiry as [RenderPath]
+// does, with {idempotency_key} and {result.NAME}, a value that was kept of an
+// answer, besides. A value that is not there is an error: a path without it would
+// ask about another operation, or about all of them.
+func RenderInquiryPath(template string, key Key, idempotencyKey string, params, result map[string]string) (string, error) {
+	return renderPath(template, inquiryPlaceholders, values{key, idempotencyKey, params, result}.of)
+}
+
+// CheckInquiryPathTemplate reports why template cannot be the path of an inquiry:
+// as [CheckPathTemplate], with the placeholders of [RenderInquiryPath].
+func CheckInquiryPathTemplate(template string) error {
+	_, err := renderPath(template, inquiryPlaceholders, anything)
+	return err
+}
+
+// placeholders are what a template may use: names, and prefixes of names.
+type placeholders struct {
+	names, prefixes []string
+	words           string // for people
+}
+
+var (
+	requestPlaceholders = placeholders{[]string{"key"}, []string{"params."}, "{key} or {params.NAME}"}
+	inquiryPlaceholders = placeholders{[]string{"key", "idempotency_key"}, []string{"params.", "result."},
+		"{key}, {idempotency_key}, {params.NAME} or {result.NAME}"}
+)
+
+func (p placeholders) check(name string) error {
+	known := slices.Contains(p.names, name) || slices.ContainsFunc(p.prefixes, func(prefix string) bool {
+		return len(name) > len(prefix) && strings.HasPrefix(name, prefix)
+	})
+	if !known {
+		return fmt.Errorf("unknown placeholder {%s} (want %s)", name, p.words)
+	}
+	return nil
+}
+
+// values is what placeholders stand for.
+type values struct {
+	key            Key
+	idempotencyKey string
+	params, result map[string]string
+}
+
+func (v values) of(name string) (string, error) {
+	switch name {
+	case "key":
+		return string(v.key), nil
+	case "idempotency_key":
+		return v.idempotencyKey, nil
+	}
+	if result, ok := strings.CutPrefix(name, "result."); ok {
+		value, ok := v.result[result]
+		if !ok {
+			return "", fmt.Errorf("the operation has no result %q", result)
+		}
+		return value, nil
+	}
+	param, _ := strings.CutPrefix(name, "params.")
+	value, ok := v.params[param]
+	if !ok {
+		return "", fmt.Errorf("the submission has no param %q", param)
+	}
+	return value, nil
+}
+
+// anything is a value for every placeholder.
+func anything(string) (string, error) { return "x", nil }
+
+func renderPath(template string, allowed placeholders, value func(name string) (string, error)) (string, error) {
 	if !strings.HasPrefix(template, "/") || strings.HasPrefix(template, "//") {
 		return "", fmt.Errorf("path %q must begin with one slash", template)
 	}
@@ -46,7 +106,7 @@ func renderPath(template string, value func(name string) (string, error)) (strin
 			if !ok {
 				return "", fmt.Errorf("path %q: a brace is not closed", template)
 			}
-			if err := checkPlaceholder(name); err != nil {
+			if err := allowed.check(name); err != nil {
 				return "", fmt.Errorf("path %q: %w", template, err)
 			}
 			v, err := value(name)
@@ -69,13 +129,6 @@ func renderPath(template string, value func(name string) (string, error)) (strin
 		}
 	}
 	return out.String(), nil
-}
-
-func checkPlaceholder(name string) error {
-	if param, ok := strings.CutPrefix(name, "params."); ok && param != "" || name == "key" {
-		return nil
-	}
-	return fmt.Errorf("unknown placeholder {%s} (want {key} or {params.NAME})", name)
 }
 
 // escapeQuery writes a space as %20: unlike +, every server reads that as a space.

@@ -43,6 +43,41 @@ func TestCheckPathTemplate(t *testing.T) {
 	}
 }
 
+func TestRenderInquiryPath(t *testing.T) {
+	t.Parallel()
+	params, result := map[string]string{"id": "a b"}, map[string]string{"id": "ch/1", "none": "", "dots": ".."}
+	for template, want := range map[string]string{
+		"/v1/charges?reference={key}":                      "/v1/charges?reference=order%2F1%3Fx",
+		"/v1/keys/{idempotency_key}":                       "/v1/keys/charge:order%2F1",
+		"/v1/charges/{result.id}?account={params.id}":      "/v1/charges/ch%2F1?account=a%20b",
+		"/v1/charges?key={idempotency_key}&id={result.id}": "/v1/charges?key=charge%3Aorder%2F1&id=ch%2F1",
+	} {
+		got, err := RenderInquiryPath(template, "order/1?x", "charge:order/1", params, result)
+		if err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", template, got, err, want)
+		}
+		if err := CheckInquiryPathTemplate(template); err != nil {
+			t.Errorf("%s: %v", template, err)
+		}
+	}
+	for _, template := range []string{"/v1/{result.missing}", "/v1/{params.missing}", "/v1/{result.none}", "/v1/{result.dots}"} {
+		if got, err := RenderInquiryPath(template, "order-1", "charge:order-1", params, result); err == nil {
+			t.Errorf("%q: got %q, want it refused", template, got)
+		}
+		if err := CheckInquiryPathTemplate(template); err != nil {
+			t.Errorf("%q depends on the operation alone: %v", template, err)
+		}
+	}
+	if got, err := RenderInquiryPath("/v1/{idempotency_key}", "order-1", "", nil, nil); err == nil {
+		t.Errorf("no idempotency key: got %q, want it refused", got)
+	}
+	for _, template := range []string{"", "v1", "//elsewhere.example", "/v1/{result.}", "/v1/{result}", "/v1/{params.}", "/v1/{idempotency-key}", "/v1/{other}", "/v1/{key", "/v1#{key}"} {
+		if err := CheckInquiryPathTemplate(template); err == nil {
+			t.Errorf("%q is allowed", template)
+		}
+	}
+}
+
 // No value may leave the place that the template gives it.
 func FuzzRenderPathKeepsValuesInTheirPlace(f *testing.F) {
 	f.Add("order-1001", "x")

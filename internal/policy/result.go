@@ -55,6 +55,18 @@ func CompileResult(specs map[string]string) (*Results, error) {
 	return out, nil
 }
 
+// Names returns the names of the values, sorted.
+func (r *Results) Names() []string {
+	if r == nil {
+		return nil
+	}
+	names := make([]string, len(r.values))
+	for i, x := range r.values {
+		names[i] = x.field
+	}
+	return names
+}
+
 // Read takes the values out of the answer to a success. What is not there, null or
 // empty, neither text nor number nor bool, or longer than [MaxResultBytes], is left
 // out, with a *[RuleError] that says why: a value is whole or not there. Values is
