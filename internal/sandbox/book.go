@@ -201,14 +201,22 @@ func (b *book) settleKey(key string, a *answer) {
 var idPrefixes = map[string]string{"charges": "ch", "refunds": "re", "voids": "vo"}
 
 // apply brings the object of an arrived request about, now. Status succeeded is
-// a side effect.
-func (b *book) apply(q request, status string) Object {
+// a side effect. A unique request whose reference has succeeded before brings
+// nothing about: the original is returned, and true.
+func (b *book) apply(q request, status string) (o Object, duplicate bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now().UTC()
-	o := Object{ID: fmt.Sprintf("%s_%d", idPrefixes[q.route], len(b.byID)+1), Reference: q.Reference,
-		Amount: q.Amount, Currency: q.Currency, Status: status, Created: now}
 	r := b.records[refKey{q.route, q.Reference}]
+	if q.unique {
+		for _, original := range r.objects {
+			if original.Status == StatusSucceeded {
+				return original, true
+			}
+		}
+	}
+	o = Object{ID: fmt.Sprintf("%s_%d", idPrefixes[q.route], len(b.byID)+1), Reference: q.Reference,
+		Amount: q.Amount, Currency: q.Currency, Status: status, Created: now}
 	r.objects = append(r.objects, o)
 	r.IDs = append(r.IDs, o.ID)
 	b.byID[idKey{q.route, o.ID}] = o
@@ -217,26 +225,41 @@ func (b *book) apply(q request, status string) Object {
 		b.totals.SideEffects++
 		b.second(now).SideEffects++
 	}
-	return o
+	return o, false
 }
 
-// find returns the objects of a reference, oldest first, never nil.
-func (b *book) find(route, reference string) []Object {
+// find returns the objects of a reference that were made by upTo, oldest first,
+// never nil.
+func (b *book) find(route, reference string, upTo time.Time) []Object {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := b.records[refKey{route, reference}]
-	if r == nil {
-		return []Object{}
+	found := []Object{}
+	if r := b.records[refKey{route, reference}]; r != nil {
+		for _, o := range r.objects {
+			if !o.Created.After(upTo) {
+				found = append(found, o)
+			}
+		}
 	}
-	return append([]Object{}, r.objects...)
+	return found
 }
 
-// object returns one object by its id.
-func (b *book) object(route, id string) (Object, bool) {
+// object returns one object by its id, if it was made by upTo.
+func (b *book) object(route, id string, upTo time.Time) (Object, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o, ok := b.byID[idKey{route, id}]
-	return o, ok
+	return o, ok && !o.Created.After(upTo)
+}
+
+// sideEffects counts those of one reference.
+func (b *book) sideEffects(route, reference string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.records[refKey{route, reference}]; r != nil {
+		return r.SideEffects
+	}
+	return 0
 }
 
 // entriesFrom copies at most limit entries (0 = all) from position start on.

@@ -41,7 +41,7 @@ func ParseMode(s string) (Mode, error) {
 }
 
 // Fault says how the sandbox misbehaves. The zero value of a field (nil for a
-// pointer) means the default of its mode. For the mode none no other field has
+// pointer) means the default of its mode. For the mode none only ReadLag has
 // a meaning.
 type Fault struct {
 	Mode Mode
@@ -70,6 +70,11 @@ type Fault struct {
 	// second that storm can serve (default 20): 0.001 to 1,000,000. The other
 	// modes have none.
 	PerSecond float64
+
+	// ReadLag is how old an object must be to be seen by an inquiry, under any mode,
+	// none included: real gateways answer reads from copies that lag. 0 = seen at
+	// once; at most [MaxLatency].
+	ReadLag time.Duration
 }
 
 // Limits and defaults of a fault.
@@ -99,8 +104,11 @@ func (f Fault) filled() (Fault, error) {
 	if err != nil {
 		return Fault{}, err
 	}
+	if f.ReadLag < 0 || f.ReadLag > MaxLatency {
+		return Fault{}, fmt.Errorf("read_lag %s: want 0 to %s", f.ReadLag, MaxLatency)
+	}
 	if mode == None {
-		return Fault{Mode: None}, nil
+		return Fault{Mode: None, ReadLag: f.ReadLag}, nil
 	}
 	if err := f.check(mode); err != nil {
 		return Fault{}, err

@@ -18,6 +18,7 @@ const (
 	codeKeyInUse    = "idempotency_key_in_use"
 	codeKeyReused   = "idempotency_key_reused"
 	codeDeclined    = "card_declined"
+	codeDuplicate   = "duplicate_reference"
 	codeRateLimited = "rate_limited"
 	codeUnavailable = "unavailable"
 	codeInternal    = "internal_error"
@@ -118,18 +119,28 @@ func (s *Sandbox) execute(l *life, b *book, p plan, q request) *answer {
 			return a
 		}
 	}
-	var a *answer
-	if p.act == decline {
-		b.apply(q, StatusFailed)
-		a = errorAnswer(http.StatusPaymentRequired, codeDeclined, "the card was declined")
-	} else {
-		a = jsonAnswer(http.StatusCreated, b.apply(q, StatusSucceeded))
-	}
+	a := applied(b, p, q)
 	l.pause(p.after)
 	if keyed {
 		b.settleKey(q.key, a) // also when the pause was broken off: what is applied stays applied
 	}
 	return a
+}
+
+// applied applies a request and returns the answer to it.
+func applied(b *book, p plan, q request) *answer {
+	status := StatusSucceeded
+	if p.act == decline {
+		status = StatusFailed
+	}
+	o, duplicate := b.apply(q, status)
+	switch {
+	case duplicate:
+		return errorAnswer(http.StatusConflict, codeDuplicate, fmt.Sprintf("this reference has succeeded before, as %s", o.ID))
+	case p.act == decline:
+		return errorAnswer(http.StatusPaymentRequired, codeDeclined, "the card was declined")
+	}
+	return jsonAnswer(http.StatusCreated, o)
 }
 
 // claimed returns the answer to a request whose key is not fresh, else nil.
@@ -190,8 +201,9 @@ func deliver(w http.ResponseWriter, p plan, a *answer) {
 }
 
 // inquire serves a GET, under the same faults as a POST but for decline. The
-// answer is made before the wait: a slow one can be out of date.
-func (s *Sandbox) inquire(w http.ResponseWriter, r *http.Request, l *life, look func(*book, *http.Request) *answer) {
+// answer is made before the wait: a slow one can be out of date, and one under
+// a read lag is.
+func (s *Sandbox) inquire(w http.ResponseWriter, r *http.Request, l *life, look func(*book, *http.Request, time.Time) *answer) {
 	b := s.book.Load()
 	p := s.draw(b)
 	if p.act == decline {
@@ -208,7 +220,8 @@ func (s *Sandbox) inquire(w http.ResponseWriter, r *http.Request, l *life, look 
 	if turnedAway(w, p) {
 		return
 	}
-	a := look(b, r)
+	now := time.Now()
+	a := look(b, r, now.Add(-s.fault.readLag(now)))
 	if !l.pause(p.after) {
 		cut(w, true)
 		return
@@ -217,22 +230,22 @@ func (s *Sandbox) inquire(w http.ResponseWriter, r *http.Request, l *life, look 
 }
 
 // listed answers GET /v1/ROUTE?reference=R.
-func listed(route string) func(*book, *http.Request) *answer {
-	return func(b *book, r *http.Request) *answer {
+func listed(route string) func(*book, *http.Request, time.Time) *answer {
+	return func(b *book, r *http.Request, upTo time.Time) *answer {
 		reference := r.URL.Query().Get("reference")
 		if reference == "" {
 			return errorAnswer(http.StatusBadRequest, codeInvalid, "reference: must be given and not empty")
 		}
 		return jsonAnswer(http.StatusOK, struct {
 			Data []Object `json:"data"`
-		}{b.find(route, reference)})
+		}{b.find(route, reference, upTo)})
 	}
 }
 
 // shown answers GET /v1/ROUTE/{id}.
-func shown(route string) func(*book, *http.Request) *answer {
-	return func(b *book, r *http.Request) *answer {
-		o, ok := b.object(route, r.PathValue("id"))
+func shown(route string) func(*book, *http.Request, time.Time) *answer {
+	return func(b *book, r *http.Request, upTo time.Time) *answer {
+		o, ok := b.object(route, r.PathValue("id"), upTo)
 		if !ok {
 			return errorAnswer(http.StatusNotFound, codeNotFound, fmt.Sprintf("no such object among the %s", route))
 		}

@@ -76,10 +76,19 @@ func (s *armedSlot) at(now time.Time) *armed {
 	return a
 }
 
+// readLag is how old an object must be at now to be seen.
+func (s *armedSlot) readLag(now time.Time) time.Duration {
+	a := s.p.Load()
+	if !a.until.IsZero() && !now.Before(a.until) {
+		return 0
+	}
+	return a.fault.ReadLag
+}
+
 func (s *armedSlot) inForce(now time.Time) Fault {
 	a := s.at(now)
 	if a == nil {
-		return Fault{Mode: None}
+		return Fault{Mode: None, ReadLag: s.readLag(now)}
 	}
 	f := a.fault
 	f.Share, f.RetryAfter = new(*f.Share), new(*f.RetryAfter) // the caller may write to them

@@ -14,6 +14,10 @@ const (
 	keyHeader     = "Idempotency-Key"
 	attemptHeader = "Redrive-Attempt"
 
+	// duplicatesParam of a POST says what becomes of a reference that has succeeded
+	// before: "accept" (the default) or "reject".
+	duplicatesParam = "duplicates"
+
 	maxBodyBytes      = 1 << 20
 	maxReferenceBytes = 255 // of references and idempotency keys
 )
@@ -24,6 +28,7 @@ type request struct {
 	route       string
 	key         string            // "" = none
 	attempt     string            // header as it came
+	unique      bool              // a second success under its reference is refused
 	fingerprint [sha256.Size]byte // of route and bytes: what a key is bound to
 	invalid     error             // why it is answered 400; nil = well formed
 }
@@ -45,6 +50,13 @@ func readRequest(w http.ResponseWriter, r *http.Request, route string) (request,
 	q := request{route: route, key: r.Header.Get(keyHeader), attempt: r.Header.Get(attemptHeader)}
 	q.fingerprint = sha256.Sum256(append([]byte(route+"\n"), body...))
 	q.payment, q.invalid = readPayment(route, body, q.key)
+	switch v := r.URL.Query().Get(duplicatesParam); v {
+	case "", "accept":
+	case "reject":
+		q.unique = true
+	default:
+		q.invalid = fmt.Errorf("%s=%.20q: want accept or reject", duplicatesParam, v)
+	}
 	return q, nil
 }
 

@@ -79,6 +79,12 @@ func (s *Sandbox) Fault() Fault { return s.fault.inForce(time.Now()) }
 // order in which they first arrived.
 func (s *Sandbox) Ledger() []Entry { return s.book.Load().entriesFrom(0, 0) }
 
+// SideEffects returns how often money moved so far for a reference of a route
+// (charges, refunds or voids).
+func (s *Sandbox) SideEffects(route, reference string) int {
+	return s.book.Load().sideEffects(route, reference)
+}
+
 // Stats returns a copy of the totals.
 func (s *Sandbox) Stats() Stats { return s.book.Load().statsCopy() }
 

@@ -19,6 +19,7 @@ type wireFault struct {
 	For        string   `json:"for,omitempty"`
 	RetryAfter *string  `json:"retry_after,omitempty"`
 	PerSecond  float64  `json:"per_second,omitempty"`
+	ReadLag    string   `json:"read_lag,omitempty"`
 }
 
 // MarshalJSON writes the form that UnmarshalJSON reads.
@@ -29,6 +30,9 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	}
 	if f.For != 0 {
 		w.For = f.For.String()
+	}
+	if f.ReadLag != 0 {
+		w.ReadLag = f.ReadLag.String()
 	}
 	return json.Marshal(w)
 }
@@ -87,6 +91,8 @@ func (f *Fault) set(name string, value json.RawMessage) error {
 		f.Latency, err = readDuration(value)
 	case "for":
 		f.For, err = readDuration(value)
+	case "read_lag":
+		f.ReadLag, err = readDuration(value)
 	case "share":
 		var n float64
 		n, err = readNumber(value)
@@ -100,7 +106,7 @@ func (f *Fault) set(name string, value json.RawMessage) error {
 		s, err = readString(value, `"5"`)
 		f.RetryAfter = &s
 	default:
-		return fmt.Errorf("unknown field %q: want mode, latency, share, for, retry_after or per_second", name)
+		return fmt.Errorf("unknown field %q: want mode, latency, share, for, retry_after, per_second or read_lag", name)
 	}
 	if err != nil {
 		return fmt.Errorf("field %q: %w", name, err)
