@@ -14,6 +14,9 @@ import (
 	"redrive/internal/redistest"
 )
 
+// noInquiry is what check says of the unsafe kind of working.
+const noInquiry = "warning  operations.payout: it is of class none and has no inquiry: unknown outcomes end as dead(unsafe) and need a person\n"
+
 func TestCheckListsEverythingThatIsWrong(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Server(t, redistest.WithConfig("maxmemory-policy allkeys-lru"))
@@ -22,10 +25,11 @@ func TestCheckListsEverythingThatIsWrong(t *testing.T) {
 	code := b.run(t, "check", "--config", path)
 	want := "ok       configuration FILE: 1 dependency, 2 kinds\n" +
 		"error    FILE:5:55: dependencies.payrail.headers.Authorization: environment variable PAYRAIL_KEY is not set\n" +
+		noInquiry +
 		"ok       redis ADDR/0: version 7.0.15, role primary, maxmemory 0 (no limit), maxmemory-policy allkeys-lru, replicas 0, persistence aof, appendfsync everysec\n" +
 		"error    redis ADDR/0: maxmemory-policy is allkeys-lru: redis deletes operations when memory runs short; set it to noeviction\n" +
 		"warning  redis ADDR/0: appendfsync is everysec: a machine that crashes loses up to a second of acknowledged operations\n" +
-		"2 errors, 1 warning\n"
+		"2 errors, 2 warnings\n"
 	if got := steadyVersion(steady(b.stdout.String())); code != exitError || got != want {
 		t.Errorf("exit %d\n%s\nwant exit 1\n%s", code, got, want)
 	}
@@ -51,7 +55,7 @@ func TestCheckOfflineNeedsNeitherRedisNorSecrets(t *testing.T) {
 	if code := b.run(t, "check", "--offline", "--config", path); code != exitDone {
 		t.Errorf("exit %d\n%s", code, b.stdout)
 	}
-	if want := "ok       configuration FILE: 1 dependency, 2 kinds\n0 errors, 0 warnings\n"; steady(b.stdout.String()) != want {
+	if want := "ok       configuration FILE: 1 dependency, 2 kinds\n" + noInquiry + "0 errors, 1 warning\n"; steady(b.stdout.String()) != want {
 		t.Errorf("%s\nwant\n%s", b.stdout, want)
 	}
 }
@@ -63,7 +67,7 @@ func TestCheckShowsWarningsAndPasses(t *testing.T) {
 	b := setup(t)
 	code := b.run(t, "check", "--config", path)
 	for _, want := range []string{"ok       secrets: all there\n", "warning  shutdown_grace: 100ms is less than the timeout of payrail (1s)",
-		"ok       namespace redrive: every open operation has a configuration\n", "0 errors, 1 warning\n"} {
+		"ok       namespace redrive: every open operation has a configuration\n", noInquiry, "0 errors, 2 warnings\n"} {
 		if code != exitDone || !strings.Contains(b.stdout.String(), want) {
 			t.Errorf("exit %d, and not %q in\n%s", code, want, b.stdout)
 		}

@@ -55,7 +55,7 @@ func New(o Options) *Client {
 // Call is one attempt to be made.
 type Call struct {
 	Request jobs.Request
-	Attempt int // from 1; sent as Redrive-Attempt
+	Attempt int // from 1; sent as Redrive-Attempt; 0: this is no attempt, and the header is not sent
 
 	BaseURL   string      // http or https, without query, fragment and userinfo
 	Header    http.Header // from the configuration, secrets resolved; wins over the request's own

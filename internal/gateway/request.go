@@ -48,7 +48,9 @@ func newRequest(ctx context.Context, call Call, userAgent string) (*http.Request
 	}
 	set("X-Correlation-Id", r.CorrelationID)
 	set("Traceparent", call.Traceparent)
-	set("Redrive-Attempt", strconv.Itoa(call.Attempt))
+	if call.Attempt > 0 {
+		set("Redrive-Attempt", strconv.Itoa(call.Attempt))
+	}
 	if call.KeyHeader != "" {
 		if err := checkIdempotencyKey(r.IdempotencyKey); err != nil {
 			return nil, err
