@@ -145,6 +145,18 @@ func (i Idempotency) Weaker(other Idempotency) Idempotency {
 	return i
 }
 
+// InquiryAnswer is what an inquiry says became of an operation.
+type InquiryAnswer string
+
+// The answers of an inquiry.
+const (
+	InquirySucceeded InquiryAnswer = "succeeded"
+	InquiryPending   InquiryAnswer = "pending"   // taken, and not over
+	InquiryFailed    InquiryAnswer = "failed"    // looked at, and known not to have acted
+	InquiryNotFound  InquiryAnswer = "not_found" // the gateway knows nothing of it
+	InquiryNothing   InquiryAnswer = "nothing"   // the inquiry itself failed: it proves nothing
+)
+
 // Applied says whether the ledger knows that an operation took effect.
 type Applied string
 

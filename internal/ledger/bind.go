@@ -22,6 +22,10 @@ func (l *Ledger) BindKinds(ctx context.Context, specs []jobs.KindSpec) error {
 	if err != nil {
 		return err
 	}
+	now, err := l.Now(ctx)
+	if err != nil {
+		return err
+	}
 	pipe := l.rdb.Pipeline()
 	for _, s := range specs {
 		b, err := json.Marshal(s)
@@ -34,6 +38,9 @@ func (l *Ledger) BindKinds(ctx context.Context, specs []jobs.KindSpec) error {
 			pipe.HSetNX(ctx, l.global("kinds"), string(s.Kind), b)
 		}
 		pipe.SAdd(ctx, l.global("dependencies"), string(s.Dependency))
+		if terms := termsOfKind(s, now); terms != "" {
+			pipe.HSetNX(ctx, l.key(s.Dependency, "kinds"), string(s.Kind), terms)
+		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
 		return fmt.Errorf("bind kinds: %w", err)

@@ -39,6 +39,7 @@ type Result struct {
 
 	Settles           bool // the answer settles earlier unknown attempts too
 	Acted             bool // the other side took it and did not finish
+	Original          bool // an original stands at the other side under this name, and must be read
 	Counted           bool // the send counts against max_attempts
 	CredentialRefused bool
 
@@ -99,7 +100,7 @@ func (l *Ledger) finish(ctx context.Context, t Terms, target Target, at fence, r
 	args := target.args(t.args(), "configured").Str("id", at.id.String()).Str("run", at.runID).Int("attempt", int64(at.attempt)).
 		Str("outcome", string(res.Outcome)).Str("codes", encodeCodes(res)).Str("class", string(res.Class)).Int("status", int64(res.Status)).
 		Int("duration", res.Duration.Milliseconds()).Int("delay", ceilMS(res.Delay)).Str("step", string(res.Step)).Str("reason", string(res.Reason)).
-		Flag("settles", res.Settles).Flag("acted", res.Acted).Flag("counted", res.Counted).
+		Flag("settles", res.Settles).Flag("acted", res.Acted).Flag("original", res.Original).Flag("counted", res.Counted).
 		Flag("refused_credential", res.CredentialRefused).Flag("lost", at.lost).Flag("stepped", at.stepped).Flag("blind", at.blind)
 	if res.Error != "" {
 		args.Str("error", res.Error)

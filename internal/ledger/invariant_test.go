@@ -112,6 +112,24 @@ func (b *bundle) broken() []string {
 			}
 		}
 	}
+	giveup, asking := map[string]string{}, map[string]string{}
+	for op, f := range records {
+		if f["giveup"] != "" {
+			giveup[op] = f["giveup"]
+		}
+		if f["irun"] != "" {
+			asking[op] = fmt.Sprintf("%.0f", scores[op])
+		}
+	}
+	for name, want := range map[string]map[string]string{"giveup": giveup, "asking": asking} {
+		got := map[string]string{}
+		for op, score := range b.index(name) {
+			got[op] = fmt.Sprintf("%.0f", score)
+		}
+		if !maps.Equal(got, want) {
+			say("index %s is %v, want %v", name, got, want)
+		}
+	}
 	recount := map[string]string{}
 	for op, f := range records {
 		state := jobs.State(f["state"])
@@ -127,7 +145,7 @@ func (b *bundle) broken() []string {
 		}
 		n, _ := strconv.Atoi(recount[count])
 		recount[count] = strconv.Itoa(n + 1)
-		if f["tombstone"] == "" && requests[op].Val() != 1 {
+		if f["tombstone"] == "" && f["bare"] == "" && requests[op].Val() != 1 {
 			say("%s: %s without its request", op, state)
 		}
 	}
@@ -155,6 +173,21 @@ func brokenRecord(op string, f map[string]string, index string, score float64) [
 	only("attempt", jobs.Attempting)
 	only("ended", jobs.Dead, jobs.Succeeded, jobs.Cancelled)
 	only("reason", jobs.Dead)
+	only("giveup", jobs.Unresolved)
+	for _, field := range []string{"irun", "iasked", "nf", "tries"} {
+		if f[field] != "" && state != jobs.Unresolved {
+			say("%s, and field %s is %q", state, field, f[field])
+		}
+	}
+	if (f["irun"] == "") != (f["iasked"] == "") {
+		say("inquiry of run %q, asked at %q", f["irun"], f["iasked"])
+	}
+	if state == jobs.Unresolved && (f["unk"] == "" || f["intent"] == "") {
+		say("unresolved with marks %q and intent %q", f["unk"], f["intent"])
+	}
+	if (f["unk"] == "") != (f["uend"] == "") {
+		say("marks %q, their end %q", f["unk"], f["uend"])
+	}
 	number := func(field string) float64 { n, _ := strconv.ParseFloat(f[field], 64); return n }
 	want, latest := score, number("deadline")
 	if f["unk"] != "" && f["safe"] != "" && f["idem"] != "natural" {
@@ -184,6 +217,9 @@ func brokenRecord(op string, f map[string]string, index string, score float64) [
 		say("succeeded with the unknown mark %q", f["unk"])
 	}
 	for _, n := range strings.FieldsFunc(f["unk"], func(r rune) bool { return r == ',' }) {
+		if n == "0" {
+			continue // a person's doubt, of no attempt
+		}
 		line, ok := f["a"+n]
 		if !ok && strings.Contains(f["flags"], "recreated") {
 			continue // the worker's copy knows of earlier attempts only that they are unknown
@@ -198,7 +234,7 @@ func brokenRecord(op string, f map[string]string, index string, score float64) [
 	return out
 }
 
-var instants = []string{"created", "not_before", "deadline", "next", "first", "safe", "lease", "since", "ended", "orphan"}
+var instants = []string{"created", "not_before", "deadline", "next", "first", "safe", "lease", "since", "ended", "orphan", "giveup", "iasked", "nf", "uend"}
 
 // pass lets d go by. A real server's clock cannot be moved, so every stored instant
 // moves into the past instead; to a script that is the same.
@@ -230,7 +266,7 @@ func (b *bundle) pass(d time.Duration) {
 			back(b.key(dep, "gate"), field, v)
 		}
 	}
-	for _, name := range everyIndex {
+	for _, name := range append(slices.Clone(everyIndex), "giveup", "asking", "outbox") {
 		for op := range b.index(name) {
 			b.must(b.rdb.ZIncrBy(ctx, b.key(dep, name), -float64(ms), op).Err())
 		}

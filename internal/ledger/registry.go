@@ -46,7 +46,7 @@ func (l *Ledger) PublishKinds(ctx context.Context, specs []jobs.KindSpec) error 
 			return fmt.Errorf("publish kind %s: %w", s.Kind, err)
 		}
 	}
-	return nil
+	return l.SeenKinds(ctx, specs)
 }
 
 // CheckBindings reports a [*BindingError] as [Ledger.PublishKinds] would.

@@ -21,13 +21,14 @@ func source(name string) string {
 
 var (
 	recordLibrary = luascript.Library{Name: "record", Source: source("record")}
+	askLibrary    = luascript.Library{Name: "ask", Source: source("ask")}
 	settleLibrary = luascript.Library{Name: "settle", Source: source("settle")}
 )
 
 // Every script is composed of the libraries that it needs, in the order in which
 // they build on each other.
 func script(name string, more ...luascript.Library) *luascript.Script {
-	libraries := append([]luascript.Library{luascript.Base, recordLibrary, settleLibrary}, more...)
+	libraries := append([]luascript.Library{luascript.Base, recordLibrary, askLibrary, settleLibrary}, more...)
 	return luascript.Must(name, source(name), libraries...)
 }
 
@@ -44,8 +45,12 @@ var (
 	requeueScript   = script("requeue")
 	resolveScript   = script("resolve")
 	pauseScript     = script("pause")
+	inquireScript   = script("inquire", budget.Gate)
+	inquiredScript  = script("inquired")
+	reconcileScript = script("reconcile")
 )
 
 // Scripts lists every script, for tests and for loading them ahead.
 var Scripts = []*luascript.Script{submitScript, releaseScript, beginScript, abandonScript, finishScript, recoverScript,
-	sweepScript, retentionScript, cancelScript, requeueScript, resolveScript, pauseScript}
+	sweepScript, retentionScript, cancelScript, requeueScript, resolveScript, pauseScript,
+	inquireScript, inquiredScript, reconcileScript}

@@ -4,22 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-)
 
-// InquiryAnswer is what an inquiry says became of an operation.
-type InquiryAnswer string
-
-// The answers of an inquiry.
-const (
-	AnswerSucceeded InquiryAnswer = "succeeded"
-	AnswerPending   InquiryAnswer = "pending"   // taken, and not over
-	AnswerFailed    InquiryAnswer = "failed"    // looked at, and known not to have acted
-	AnswerNotFound  InquiryAnswer = "not_found" // the gateway knows nothing of it
-	AnswerNothing   InquiryAnswer = "nothing"   // the inquiry itself failed: it proves nothing
+	"redrive/internal/jobs"
 )
 
 // InquiryAnswers lists every answer of an inquiry.
-var InquiryAnswers = []InquiryAnswer{AnswerSucceeded, AnswerPending, AnswerFailed, AnswerNotFound, AnswerNothing}
+var InquiryAnswers = []jobs.InquiryAnswer{jobs.InquirySucceeded, jobs.InquiryPending, jobs.InquiryFailed, jobs.InquiryNotFound, jobs.InquiryNothing}
 
 // InquirySpec is how the answers of an inquiry are read, as the configuration has it.
 type InquirySpec struct {
@@ -38,7 +28,7 @@ type Inquiry struct {
 
 type inquiryRule struct {
 	is   *expression
-	says InquiryAnswer
+	says jobs.InquiryAnswer
 }
 
 // CompileInquiry compiles how an inquiry is read. The error joins one *[RuleError]
@@ -62,10 +52,10 @@ func CompileInquiry(spec InquirySpec) (*Inquiry, error) {
 	}
 	q := &Inquiry{answers: slices.Clone(spec.Answers)}
 	for _, r := range []struct {
-		says   InquiryAnswer
+		says   jobs.InquiryAnswer
 		source string
-	}{{AnswerSucceeded, spec.Succeeded}, {AnswerPending, spec.Pending}, {AnswerFailed, spec.Failed}, {AnswerNotFound, spec.NotFound}} {
-		if r.source == "" && r.says != AnswerSucceeded {
+	}{{jobs.InquirySucceeded, spec.Succeeded}, {jobs.InquiryPending, spec.Pending}, {jobs.InquiryFailed, spec.Failed}, {jobs.InquiryNotFound, spec.NotFound}} {
+		if r.source == "" && r.says != jobs.InquirySucceeded {
 			continue
 		}
 		is, err := l.answer.compile(-1, string(r.says), r.source, nil)
@@ -102,30 +92,30 @@ func notAnAnswer(status int) string {
 // "pending", "failed", "not_found"). The rules are asked in that order and the
 // first that is true decides.
 //
-// It is [AnswerNothing], with an error that says why, when there is no answer, its
+// It is [jobs.InquiryNothing], with an error that says why, when there is no answer, its
 // status is none of those that are read, its body is cut or not JSON, none of the
 // rules is true, or a rule cannot be evaluated (a *[RuleError]; rule is then its
 // name). Such a rule ends the reading: it might have been true, so no later one may
 // decide, and least of all "not_found", after which the operation is sent again.
-func (q *Inquiry) Read(s Sample) (says InquiryAnswer, rule string, err error) {
+func (q *Inquiry) Read(s Sample) (says jobs.InquiryAnswer, rule string, err error) {
 	if s.Phase != PhaseAnswered {
-		return AnswerNothing, "", fmt.Errorf("inquiry: no answer (%s)", s.Phase)
+		return jobs.InquiryNothing, "", fmt.Errorf("inquiry: no answer (%s)", s.Phase)
 	}
 	if !slices.Contains(q.answers, s.Status) {
-		return AnswerNothing, "", fmt.Errorf("inquiry: status %d is none of those that are read %v", s.Status, q.answers)
+		return jobs.InquiryNothing, "", fmt.Errorf("inquiry: status %d is none of those that are read %v", s.Status, q.answers)
 	}
 	a := view{sample: s}
 	if _, err := a.decodedBody(); err != nil {
-		return AnswerNothing, "", fmt.Errorf("inquiry: %w", err)
+		return jobs.InquiryNothing, "", fmt.Errorf("inquiry: %w", err)
 	}
 	for _, r := range q.rules {
 		is, err := r.is.isTrue(&a)
 		if err != nil {
-			return AnswerNothing, string(r.says), fmt.Errorf("inquiry: %w", err)
+			return jobs.InquiryNothing, string(r.says), fmt.Errorf("inquiry: %w", err)
 		}
 		if is {
 			return r.says, string(r.says), nil
 		}
 	}
-	return AnswerNothing, "", errors.New("inquiry: none of its rules is true of this answer")
+	return jobs.InquiryNothing, "", errors.New("inquiry: none of its rules is true of this answer")
 }

@@ -29,10 +29,10 @@ func mustInquiry(t testing.TB, spec InquirySpec) *Inquiry {
 
 // wantAnswer holds a reading against what it must be, and its three results
 // against each other: the error and "nothing" come together.
-func wantAnswer(t *testing.T, q *Inquiry, s Sample, want InquiryAnswer, wantRule string) {
+func wantAnswer(t *testing.T, q *Inquiry, s Sample, want jobs.InquiryAnswer, wantRule string) {
 	t.Helper()
 	says, rule, err := q.Read(s)
-	if says != want || rule != wantRule || (err != nil) != (says == AnswerNothing) {
+	if says != want || rule != wantRule || (err != nil) != (says == jobs.InquiryNothing) {
 		t.Errorf("%d %.80q: %s by %q (%v), want %s by %q", s.Status, s.Body, says, rule, err, want, wantRule)
 	}
 }
@@ -40,17 +40,17 @@ func wantAnswer(t *testing.T, q *Inquiry, s Sample, want InquiryAnswer, wantRule
 func TestAnInquiryIsReadInItsOrderOverAllItems(t *testing.T) {
 	t.Parallel()
 	q := mustInquiry(t, chargeInquiry)
-	for body, want := range map[string]InquiryAnswer{
-		`{"data":[{"status":"succeeded"}]}`:                                          AnswerSucceeded,
-		`{"data":[{"status":"failed"},{"status":"succeeded"}]}`:                      AnswerSucceeded,
-		`{"data":[{"status":"pending"},{"status":"failed"},{"status":"succeeded"}]}`: AnswerSucceeded,
-		`{"data":[{"status":"failed"},{"status":"pending"}]}`:                        AnswerPending,
-		`{"data":[{"status":"failed"},{"status":"failed"}]}`:                         AnswerFailed,
-		`{"data":[{"status":"failed"}]}`:                                             AnswerFailed,
-		`{"data":[]}`:                                                                AnswerNotFound,
-		" {\"data\" : [ ] , \"has_more\":false}\r\n":                                 AnswerNotFound,
-		`{"data":{}}`:                          AnswerNotFound,
-		`{"data":[{},{"status":"succeeded"}]}`: AnswerSucceeded,
+	for body, want := range map[string]jobs.InquiryAnswer{
+		`{"data":[{"status":"succeeded"}]}`:                                          jobs.InquirySucceeded,
+		`{"data":[{"status":"failed"},{"status":"succeeded"}]}`:                      jobs.InquirySucceeded,
+		`{"data":[{"status":"pending"},{"status":"failed"},{"status":"succeeded"}]}`: jobs.InquirySucceeded,
+		`{"data":[{"status":"failed"},{"status":"pending"}]}`:                        jobs.InquiryPending,
+		`{"data":[{"status":"failed"},{"status":"failed"}]}`:                         jobs.InquiryFailed,
+		`{"data":[{"status":"failed"}]}`:                                             jobs.InquiryFailed,
+		`{"data":[]}`:                                                                jobs.InquiryNotFound,
+		" {\"data\" : [ ] , \"has_more\":false}\r\n":                                 jobs.InquiryNotFound,
+		`{"data":{}}`:                          jobs.InquiryNotFound,
+		`{"data":[{},{"status":"succeeded"}]}`: jobs.InquirySucceeded,
 	} {
 		wantAnswer(t, q, answer(200, nil, body), want, string(want))
 	}
@@ -61,7 +61,7 @@ func TestAFailedInquiryProvesNothing(t *testing.T) {
 	q := mustInquiry(t, chargeInquiry)
 	for _, status := range []int{-1, 0, 100, 199, 201, 204, 206, 301, 400, 401, 403, 404, 407, 408, 409, 425, 429, 500, 502, 503, 504, 599, 999} {
 		for _, body := range []string{`{"data":[]}`, `{"data":[{"status":"succeeded"}]}`, ""} {
-			wantAnswer(t, q, answer(status, nil, body), AnswerNothing, "")
+			wantAnswer(t, q, answer(status, nil, body), jobs.InquiryNothing, "")
 		}
 	}
 	for name, body := range map[string]string{
@@ -70,18 +70,18 @@ func TestAFailedInquiryProvesNothing(t *testing.T) {
 		"too deep": `{"data":[],"x":` + strings.Repeat("[", MaxBodyDepth) + strings.Repeat("]", MaxBodyDepth) + "}",
 		"too long": `{"data":[],"x":"` + strings.Repeat("x", MaxBodyBytes) + `"}`, "a number out of range": `{"data":[],"x":1e999}`,
 	} {
-		if says, rule, err := q.Read(answer(200, nil, body)); says != AnswerNothing || rule != "" || err == nil {
+		if says, rule, err := q.Read(answer(200, nil, body)); says != jobs.InquiryNothing || rule != "" || err == nil {
 			t.Errorf("%s: %s by %q", name, says, rule)
 		}
 	}
 	for _, p := range Phases {
 		if p != PhaseAnswered {
-			wantAnswer(t, q, Sample{Phase: p, Status: 200, Body: []byte(`{"data":[]}`)}, AnswerNothing, "")
+			wantAnswer(t, q, Sample{Phase: p, Status: 200, Body: []byte(`{"data":[]}`)}, jobs.InquiryNothing, "")
 		}
 	}
 	cut := answer(200, nil, `{"data":[]}`)
 	cut.BodyCut = true
-	wantAnswer(t, q, cut, AnswerNothing, "")
+	wantAnswer(t, q, cut, jobs.InquiryNothing, "")
 }
 
 func TestARuleThatErrsLetsNoLaterOneDecide(t *testing.T) {
@@ -101,7 +101,7 @@ func TestARuleThatErrsLetsNoLaterOneDecide(t *testing.T) {
 		`{"data":["succeeded"]}`:            "succeeded",
 		`{"data":[{"status":"failed"},"pending"]}`: "succeeded",
 	} {
-		wantAnswer(t, q, answer(200, nil, body), AnswerNothing, by)
+		wantAnswer(t, q, answer(200, nil, body), jobs.InquiryNothing, by)
 	}
 	// The one that errs comes first, in the middle, last.
 	for _, c := range []struct {
@@ -115,7 +115,7 @@ func TestARuleThatErrsLetsNoLaterOneDecide(t *testing.T) {
 		{InquirySpec{Succeeded: "false", NotFound: "!has(body.x.y)"}, "not_found"},
 	} {
 		c.spec.Answers = []int{200}
-		wantAnswer(t, mustInquiry(t, c.spec), answer(200, nil, "{}"), AnswerNothing, c.by)
+		wantAnswer(t, mustInquiry(t, c.spec), answer(200, nil, "{}"), jobs.InquiryNothing, c.by)
 	}
 	var fault *RuleError
 	if _, _, err := q.Read(answer(200, nil, "{}")); !errors.As(err, &fault) || fault.Field != "succeeded" || fault.Index != -1 {
@@ -127,7 +127,7 @@ func TestAWordThatNoRuleKnowsProvesNothing(t *testing.T) {
 	t.Parallel()
 	q := mustInquiry(t, chargeInquiry)
 	for _, body := range []string{`{"data":[{"status":"quantum"}]}`, `{"data":[{"status":"failed"},{"status":"quantum"}]}`, `{"data":[{"status":"Succeeded"}]}`, `{"data":[{"status":null}]}`} {
-		wantAnswer(t, q, answer(200, nil, body), AnswerNothing, "")
+		wantAnswer(t, q, answer(200, nil, body), jobs.InquiryNothing, "")
 	}
 }
 
@@ -137,23 +137,23 @@ func TestAnInquiryThatCostsTooMuchProvesNothing(t *testing.T) {
 	spec.Succeeded = `body.data.exists(c, body.data.exists(d, d == c + 1))`
 	spec.NotFound = "true"
 	body := `{"data":[` + strings.Repeat("1,", 5000) + `1]}`
-	wantAnswer(t, mustInquiry(t, spec), answer(200, nil, body), AnswerNothing, "succeeded")
+	wantAnswer(t, mustInquiry(t, spec), answer(200, nil, body), jobs.InquiryNothing, "succeeded")
 }
 
 func TestOtherStatusesAreReadWhereTheyAreListed(t *testing.T) {
 	t.Parallel()
 	q := mustInquiry(t, InquirySpec{Answers: []int{200, 404}, Succeeded: `status == 200 && body.state == "PAID"`, NotFound: `status == 404 && body.code == "no_such_payment"`})
-	wantAnswer(t, q, answer(200, nil, `{"state":"PAID"}`), AnswerSucceeded, "succeeded")
-	wantAnswer(t, q, answer(404, nil, `{"code":"no_such_payment"}`), AnswerNotFound, "not_found")
-	wantAnswer(t, q, answer(404, nil, `{"code":"no_such_route"}`), AnswerNothing, "")
-	wantAnswer(t, q, answer(404, nil, `{"message":"Not Found"}`), AnswerNothing, "not_found")
-	wantAnswer(t, q, answer(404, nil, `404 page not found`), AnswerNothing, "")
-	wantAnswer(t, q, answer(404, nil, ``), AnswerNothing, "")
-	wantAnswer(t, q, answer(200, nil, `{"state":"OPEN"}`), AnswerNothing, "")
+	wantAnswer(t, q, answer(200, nil, `{"state":"PAID"}`), jobs.InquirySucceeded, "succeeded")
+	wantAnswer(t, q, answer(404, nil, `{"code":"no_such_payment"}`), jobs.InquiryNotFound, "not_found")
+	wantAnswer(t, q, answer(404, nil, `{"code":"no_such_route"}`), jobs.InquiryNothing, "")
+	wantAnswer(t, q, answer(404, nil, `{"message":"Not Found"}`), jobs.InquiryNothing, "not_found")
+	wantAnswer(t, q, answer(404, nil, `404 page not found`), jobs.InquiryNothing, "")
+	wantAnswer(t, q, answer(404, nil, ``), jobs.InquiryNothing, "")
+	wantAnswer(t, q, answer(200, nil, `{"state":"OPEN"}`), jobs.InquiryNothing, "")
 
 	byHeader := mustInquiry(t, InquirySpec{Answers: []int{200}, Succeeded: `headers["x-found"] == "1"`, NotFound: `headers["x-found"] == "0"`})
-	wantAnswer(t, byHeader, answer(200, map[string][]string{"X-Found": {"0"}}, `{}`), AnswerNotFound, "not_found")
-	wantAnswer(t, byHeader, answer(200, nil, `{}`), AnswerNothing, "succeeded")
+	wantAnswer(t, byHeader, answer(200, map[string][]string{"X-Found": {"0"}}, `{}`), jobs.InquiryNotFound, "not_found")
+	wantAnswer(t, byHeader, answer(200, nil, `{}`), jobs.InquiryNothing, "succeeded")
 }
 
 func TestInquiriesThatAreWrongAreRefusedByKey(t *testing.T) {
@@ -199,7 +199,7 @@ func TestInquiriesThatAreWrongAreRefusedByKey(t *testing.T) {
 
 func TestEveryInquiryAnswerIsListed(t *testing.T) {
 	t.Parallel()
-	if got, err := jobs.Parse("answer", "not_found", InquiryAnswers); err != nil || got != AnswerNotFound || len(InquiryAnswers) != 5 {
+	if got, err := jobs.Parse("answer", "not_found", InquiryAnswers); err != nil || got != jobs.InquiryNotFound || len(InquiryAnswers) != 5 {
 		t.Errorf("%v %v", got, err)
 	}
 }

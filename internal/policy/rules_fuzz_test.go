@@ -109,10 +109,10 @@ func FuzzInquiry(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, status int, cut, untilClose bool) {
 		s := Sample{Phase: PhaseAnswered, Status: status, Body: body, BodyCut: cut, UntilClose: untilClose}
 		says, rule, err := q.Read(s)
-		if (err == nil) != (says != AnswerNothing) || err == nil && rule != string(says) {
+		if (err == nil) != (says != jobs.InquiryNothing) || err == nil && rule != string(says) {
 			t.Fatalf("%s by %q: %v", says, rule, err)
 		}
-		if says == AnswerNothing {
+		if says == jobs.InquiryNothing {
 			return
 		}
 		if cut || status != 200 {
@@ -132,11 +132,11 @@ func FuzzInquiry(f *testing.F) {
 				}
 			}
 		}
-		holds := map[InquiryAnswer]bool{
-			AnswerSucceeded: seen["succeeded"] > 0 || !isList(page.Data),
-			AnswerPending:   seen["succeeded"] == 0 && seen["pending"] > 0 || !isList(page.Data),
-			AnswerFailed:    len(items) > 0 && seen["failed"] == len(items) || !isList(page.Data),
-			AnswerNotFound:  reflect.ValueOf(page.Data).IsValid() && reflect.ValueOf(page.Data).Len() == 0,
+		holds := map[jobs.InquiryAnswer]bool{
+			jobs.InquirySucceeded: seen["succeeded"] > 0 || !isList(page.Data),
+			jobs.InquiryPending:   seen["succeeded"] == 0 && seen["pending"] > 0 || !isList(page.Data),
+			jobs.InquiryFailed:    len(items) > 0 && seen["failed"] == len(items) || !isList(page.Data),
+			jobs.InquiryNotFound:  reflect.ValueOf(page.Data).IsValid() && reflect.ValueOf(page.Data).Len() == 0,
 		}
 		if !holds[says] {
 			t.Errorf("%q is read as %s", body, says)

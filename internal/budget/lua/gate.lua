@@ -23,7 +23,7 @@ end
 local bucket, dirty
 function gate.load(now)
   if bucket then return bucket end
-  local v = redis.call('HMGET', P .. 'gate', 'tokens', 'filled_at', 'rest', 'hold', 'hold_until')
+  local v = redis.call('HMGET', P .. 'gate', 'tokens', 'filled_at', 'rest', 'hold', 'hold_until', 'turn')
   local cap, floor = arg('cap') * CALL, arg('floor')
   local tokens, filled = whole(v[1]), whole(v[2])
   local rest = math.min(whole(v[3]) or 0, 999)
@@ -33,7 +33,7 @@ function gate.load(now)
   rest = rest + math.max(now - filled, 0) * floor
   tokens, rest = tokens + math.floor(rest / 1000), rest % 1000
   if tokens >= cap then tokens, rest = cap, 0 end
-  local g = {now = now, cap = cap, floor = floor, ratio = arg('ratio'), tokens = tokens, rest = rest}
+  local g = {now = now, cap = cap, floor = floor, ratio = arg('ratio'), tokens = tokens, rest = rest, turn = v[6] or 'inquiry'}
   if v[4] and v[4] ~= '' then
     local untl = whole(v[5]) or 0
     if untl == 0 or untl > now then
@@ -62,7 +62,19 @@ end
 -- retries: how many retries the bucket can pay for now.
 function gate.retries(g) return math.floor(g.tokens / CALL) end
 
--- spend takes the token of one retry; false when there is none.
+-- share: how many of n calls that the tokens pay for may be of one sort, when the other
+-- sort (retry or inquiry) waits as well: half of them, the odd one whose turn it is.
+function gate.share(g, n, sort, both)
+  if not both or n <= 0 then return n end
+  return math.floor((n + (g.turn == sort and 1 or 0)) / 2)
+end
+
+-- took ends a sort's turn.
+function gate.took(g, sort, both)
+  if both then g.turn = sort == 'retry' and 'inquiry' or 'retry' end
+end
+
+-- spend takes the token of one retry or inquiry; false when there is none.
 function gate.spend(g)
   if g.tokens < CALL then return false end
   g.tokens = g.tokens - CALL
@@ -79,5 +91,5 @@ function gate.save() dirty = true end
 after[#after + 1] = function()
   if not dirty then return end
   redis.call('HSET', P .. 'gate', 'tokens', int(bucket.tokens), 'rest', int(bucket.rest),
-    'filled_at', int(bucket.now), 'last_now', int(bucket.now))
+    'filled_at', int(bucket.now), 'last_now', int(bucket.now), 'turn', bucket.turn)
 end

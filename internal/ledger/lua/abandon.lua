@@ -34,8 +34,8 @@ if A.orphan and not op.f.known_ok and not op.f.cancel then
   wait = math.max(5000, math.min(60000, now - since))
 end
 if op.f.known_ok then
+  settle.late(op, now)
   settle.succeed(op, now)
-  record.flag(op, 'late')
 elseif op.f.cancel then
   settle.leave(op, 'cancelled', nil, now)
 elseif settle.stuck(op, now) then

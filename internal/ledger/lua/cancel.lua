@@ -22,7 +22,9 @@ elseif from == 'dead' and settle.marked(op) then
   verdict, detail = 'refused', 'its outcome is unknown: resolve it first'
 else
   settle.leave(op, 'cancelled', nil, now)
-  if op.f.state == 'dead' then
+  if op.f.state == 'unresolved' then
+    verdict, detail = 'ok', 'its outcome is unknown: it is cancelled once the gateway says that it was not applied'
+  elseif op.f.state == 'dead' then
     verdict, detail = 'ok', 'its outcome is unknown, so it needs a person: resolve it'
   end
 end

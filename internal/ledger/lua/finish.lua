@@ -8,6 +8,7 @@ ARGV     id, run, attempt
          reason         of end
          settles        1: the answer settles earlier unknown attempts too
          acted          1: the other side took it, not finished
+         original       1: the gateway has an original under this name: it must be read
          counted        1: the send counts against max_attempts
          refused_credential  1: the credential was refused
          lost           1: the claim's lease ran out (recover); the attempt is still fenced by its run id
@@ -36,6 +37,7 @@ if not op then
   redis.call('SET', P .. 'request:' .. A.id, A.request)
   record.move(op, 'attempting', now, now)
   claim.take(op, A.run, arg('attempt'), 0)
+  if settle.marked(op) then record.set(op, 'uend', int(now)) end
   how = 'recreated'
 end
 local n = arg('attempt')
@@ -104,7 +106,7 @@ if not own then
       record.set(op, 'known_ok', '1')
       if A.result then record.set(op, 'result', A.result) end
     else
-      if state ~= 'succeeded' then record.flag(op, 'late') end
+      if state ~= 'succeeded' then settle.late(op, now) end
       if state == 'cancelled' or (state == 'dead' and reason == 'permanent') then record.flag(op, 'conflict') end
       settle.succeed(op, now, A.result)
     end
@@ -113,22 +115,29 @@ if not own then
     if settle.marked(op) then
       local intent = op.f.intent
       settle.unmark(op, n, n)
+      if state == 'unresolved' then ask.renew(op, now) end -- the attempts are not what an inquiry under way asked about
       if not settle.marked(op) then
-        if state == 'dead' and reason == 'unsafe' then record.set(op, 'intent', intent) end
-        record.unmarked(op)
+        record.set(op, 'intent', intent)
+        if state == 'unresolved' then
+          settle.resume(op, now, now)
+        else
+          if state ~= 'dead' then record.set(op, 'intent', nil) end
+          record.unmarked(op)
+        end
       end
     end
   end
   return reply()
 end
 
+local over = math.max(now, num(op.f.lease)) -- until then the kernel may deliver what it wrote
 claim.drop(op)
 if not A.counted then record.add(op, 'used', -1) end
 if not A.lost then record.set(op, 'losses', nil) elseif not A.stepped then record.add(op, 'losses', 1) end
 if A.refused_credential then record.add(op, 'refusals', 1) else record.set(op, 'refusals', nil) end
 
 if outcome == 'unknown' then
-  settle.mark(op, n, target)
+  settle.mark(op, n, target, over)
   if A.acted then record.set(op, 'acted', '1') end
 elseif outcome ~= 'succeeded' then
   if A.settles then settle.unmark(op, 1, n) end -- a send that was reported meanwhile has a higher number
@@ -139,7 +148,7 @@ local step, reason = A.step, A.reason
 if outcome == 'succeeded' or op.f.known_ok then
   -- Beside a send that no key ties to this one, a success may be the second effect.
   if settle.marked(op) and (op.f.idem == 'none' or op.f.target ~= target) then record.flag(op, 'conflict') end
-  if outcome ~= 'succeeded' then record.flag(op, 'late') end
+  if outcome ~= 'succeeded' then settle.late(op, now) end
   settle.succeed(op, now, outcome == 'succeeded' and A.result or nil)
 elseif op.f.cancel then
   settle.leave(op, 'cancelled', nil, now)
@@ -159,6 +168,8 @@ elseif step == 'retry' then
     record.move(op, 'waiting', now, at)
   end
 elseif step == 'ask' then
+  -- The original stands at the gateway under this name, and only it can tell.
+  if A.original and not settle.marked(op) then settle.mark(op, n, 'other', over) end
   -- Nothing unknown any more: what policy asked about was settled meanwhile.
   settle.leave(op, 'waiting', nil, now, now + math.max(arg('delay'), 1000))
 else

@@ -83,7 +83,7 @@ end
 -- backlog: operations on their way, held against max_backlog.
 function record.backlog()
   local n = 0
-  for _, index in ipairs({'waiting', 'due:first', 'due:retry', 'released:first', 'released:retry', 'claims'}) do
+  for _, index in ipairs({'waiting', 'due:first', 'due:retry', 'released:first', 'released:retry', 'claims', 'unresolved'}) do
     n = n + redis.call('ZCARD', P .. index)
   end
   return n
@@ -148,6 +148,7 @@ local INDEXES = {
   waiting = {'waiting', 'due:first', 'due:retry'},
   released = {'released:first', 'released:retry'},
   attempting = {'claims'},
+  unresolved = {'unresolved', 'asking', 'giveup'},
   dead = {'dead'},
   succeeded = {'done'},
   cancelled = {'done'},
@@ -204,6 +205,7 @@ end
 --   waiting      next_at in ms (the index holds what comes first of it and latest)
 --   released     end of the release lease, and which lane it left
 --   attempting   end of the claim's lease
+--   unresolved   next inquiry at
 -- reason goes with dead. Arguments keep_succeeded and keep_cancelled (ms) say
 -- when an ended operation's bodies go.
 function record.move(op, state, now, score, extra)
@@ -223,12 +225,17 @@ function record.move(op, state, now, score, extra)
     op.places['released:' .. extra] = int(score)
   elseif state == 'attempting' then
     op.places.claims = int(score)
+  elseif state == 'unresolved' then
+    op.places.unresolved, op.places.giveup = int(score), op.f.giveup
   elseif state == 'dead' then
     op.places.dead = int(now)
   else
     op.places.done = retain(op)
   end
   if state ~= 'waiting' then record.set(op, 'next', nil) end
+  if from == 'unresolved' and state ~= from then
+    for _, field in ipairs({'giveup', 'irun', 'iasked', 'nf', 'tries'}) do record.set(op, field, nil) end
+  end
   record.set(op, 'grant', state == 'released' and extra or nil)
   count(op, 1)
   if state == 'dead' or state == 'succeeded' or state == 'cancelled' then

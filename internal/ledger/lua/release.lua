@@ -40,7 +40,7 @@ local fresh = int(now + arg('release_lease') - 2000)
 local awaited = redis.call('ZCOUNT', P .. 'released:first', fresh, '+inf') + redis.call('ZCOUNT', P .. 'released:retry', fresh, '+inf')
 local room, why, again = arg('want') - awaited, 'slots', arg('want') > 0 and 50 or 1000
 if arg('max_in_flight') > 0 then
-  local free = arg('max_in_flight') - promised - redis.call('ZCARD', P .. 'claims')
+  local free = arg('max_in_flight') - promised - redis.call('ZCARD', P .. 'claims') - redis.call('ZCOUNT', P .. 'asking', '(' .. int(now), '+inf')
   if free < room then room, why, again = free, 'in_flight', 50 end
 end
 if room > LIMIT then room, why, again = LIMIT, '', 0 end
@@ -90,7 +90,10 @@ end
 
 local first = take('first', room)
 local tokens = gate.retries(g) - promised_retries
+local both = tokens < room - first and redis.call('ZCOUNT', P .. 'unresolved', '-inf', int(now)) > 0
+tokens = gate.share(g, tokens, 'retry', both)
 local retries = take('retry', math.min(room - first, tokens))
+if retries > 0 then gate.took(g, 'retry', both) end
 
 local hold, next_in = '', 1000
 record.flush()

@@ -10,8 +10,8 @@ local now = clock()
 local op = record.load(A.id)
 if not op then return {'missing', '', ''} end
 local from = op.f.state
-if from ~= 'dead' or not settle.marked(op) then
-  local detail = not settle.marked(op) and 'its outcome is not unknown' or ('it is ' .. from .. ', not a dead letter')
+if (from ~= 'dead' and from ~= 'unresolved') or not settle.marked(op) then
+  local detail = not settle.marked(op) and 'its outcome is not unknown' or ('it is ' .. from .. ': still on its way')
   record.audit(op.id, 'resolve ' .. A.verdict, from, 'refused', now)
   return {'refused', from, detail}
 end
@@ -20,6 +20,8 @@ if A.verdict == 'applied' then
   record.set(op, 'by', A.by or '')
   if (A.ref or '') ~= '' then record.set(op, 'ref', A.ref) end
   record.move(op, 'succeeded', now)
+elseif A.verdict == 'not_applied' and from == 'unresolved' then
+  settle.resume(op, now, now)
 elseif A.verdict == 'not_applied' then
   settle.cleared(op)
 elseif A.verdict == 'written_off' then

@@ -3,7 +3,8 @@
 -- Fields: unk (numbers of the attempts whose unknown outcome is not settled, such
 -- as '1,3'; present, the operation bears the unknown mark), target (digest that all
 -- of them share, or 'mixed'), acted (the other side took it), first (first send
--- that counts for the key's window), safe (until when a keyed resend is safe), intent.
+-- that counts for the key's window), safe (until when a keyed resend is safe), intent,
+-- uend (when the last unknown attempt was over, its claim's lease included).
 local settle = {}
 
 local RANK = {none = 0, conditional = 1, keyed = 2, natural = 3}
@@ -33,8 +34,9 @@ end
 
 function settle.marked(op) return op.f.unk ~= nil end
 
--- mark: the outcome of attempt n is unknown; it went to target.
-function settle.mark(op, n, target)
+-- mark: the outcome of attempt n is unknown; it went to target, and was over at upto.
+function settle.mark(op, n, target, upto)
+  record.set(op, 'uend', int(math.max(num(op.f.uend), upto)))
   record.set(op, 'target', (not op.f.unk or op.f.target == target) and target or 'mixed')
   record.set(op, 'unk', op.f.unk and op.f.unk .. ',' .. int(n) or int(n))
 end
@@ -42,7 +44,7 @@ end
 -- cleared: nothing is unknown any more, and nothing took effect. The key's window
 -- starts anew with the next send, unless an attempt in flight counts from it.
 function settle.cleared(op)
-  for _, field in ipairs({'unk', 'target', 'acted', 'intent'}) do record.set(op, field, nil) end
+  for _, field in ipairs({'unk', 'target', 'acted', 'intent', 'uend'}) do record.set(op, field, nil) end
   if not op.f.run then
     record.set(op, 'first', nil)
     record.set(op, 'safe', nil)
@@ -62,14 +64,31 @@ end
 
 -- applied: it took effect. first stays: it tells when it was sent.
 function settle.applied(op)
-  for _, field in ipairs({'unk', 'target', 'acted', 'intent', 'safe', 'known_ok'}) do record.set(op, field, nil) end
+  for _, field in ipairs({'unk', 'target', 'acted', 'intent', 'uend', 'safe', 'known_ok'}) do record.set(op, field, nil) end
+end
+
+-- late: its success was learnt after it had left attempting. Where the kind says so,
+-- the success is undone; the entry is worked off by the workers.
+function settle.late(op, now)
+  record.flag(op, 'late')
+  if ask.of(op.kind).void then record.place('outbox', op.id, int(now)) end
+end
+
+-- differ: do two results (JSON of named values) say different things of one name?
+function settle.differ(a, b)
+  if not a or not b or a == b then return false end
+  local known = cjson.decode(a)
+  for name, value in pairs(cjson.decode(b)) do
+    if known[name] ~= nil and known[name] ~= value then return true end
+  end
+  return false
 end
 
 -- succeed: one attempt's success is known. A second one with another result is the
 -- sign of a double effect.
 function settle.succeed(op, now, result)
   settle.applied(op)
-  if result and op.f.result and result ~= op.f.result then record.flag(op, 'conflict') end
+  if settle.differ(op.f.result, result) then record.flag(op, 'conflict') end
   if result and not op.f.result then record.set(op, 'result', result) end
   if op.f.state ~= 'succeeded' then record.move(op, 'succeeded', now) end
 end
@@ -91,8 +110,9 @@ function settle.stuck(op, now)
   return op.f.idem ~= 'keyed' or num(op.f.safe) <= now
 end
 
--- leave: settle(intent). Nothing unknown: the intent happens. Otherwise nobody
--- can be asked, so a person must look; the intent is kept for when it is settled.
+-- leave: settle(intent). Nothing unknown: the intent happens. Otherwise the gateway is
+-- asked; where nobody can be asked a person must look. The intent is kept for when
+-- all is settled as not applied.
 function settle.leave(op, intent, reason, now, at)
   if not settle.marked(op) then
     record.set(op, 'intent', nil)
@@ -104,7 +124,49 @@ function settle.leave(op, intent, reason, now, at)
     return
   end
   record.set(op, 'intent', reason and (intent .. ' ' .. reason) or intent)
-  record.move(op, 'dead', now, nil, 'unsafe')
+  if op.f.state == 'unresolved' then return end -- the asking goes on
+  if ask.known(op) then
+    ask.enter(op, now)
+  else
+    record.move(op, 'dead', now, nil, 'unsafe')
+  end
+end
+
+-- intent of a dead letter that is asked about again: for one that died of its unknown
+-- outcome, what it was about to do; for another, the end that it had.
+function settle.end_of(op)
+  if (op.f.reason == 'unsafe' or op.f.reason == 'unresolved') and op.f.intent then
+    return string.match(op.f.intent, '^(%S+) ?(.*)$')
+  end
+  return op.f.state, op.f.reason
+end
+
+-- resume: all is settled as not applied, so that the stored intent happens. Whether
+-- attempts and deadline still allow a waiting one to be sent, release and begin look.
+-- One without a request was only asked about: its key is free again.
+function settle.resume(op, now, at, stay_dead)
+  local intent, reason = string.match(op.f.intent or 'waiting', '^(%S+) ?(.*)$')
+  settle.cleared(op)
+  if op.f.bare then
+    record.set(op, 'free', '1')
+    record.move(op, 'cancelled', now)
+  elseif intent == 'waiting' and stay_dead then
+    record.move(op, 'dead', now, nil, 'unresolved')
+  elseif intent == 'waiting' then
+    record.move(op, 'waiting', now, at)
+  else
+    record.move(op, intent, now, nil, reason ~= '' and reason or nil)
+  end
+end
+
+-- give_up: for long enough nobody could say. The mark stays, and a person must look.
+-- Where only a person doubted (mark 0), it is as it was before.
+function settle.give_up(op, now)
+  if op.f.unk == '0' and not op.f.bare then
+    settle.resume(op, now, now)
+  else
+    record.move(op, 'dead', now, nil, 'unresolved')
+  end
 end
 
 -- attempts left counts sends that proved something or may have acted.

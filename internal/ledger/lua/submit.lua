@@ -54,7 +54,7 @@ local function reported(op, att, target)
   record.set(op, 'reports', (op.f.reports or '') .. identity.report(att))
   settle.trim(op, n)
   if att.outcome == 'unknown' then
-    settle.mark(op, n, target)
+    settle.mark(op, n, target, now)
     local first = first_of(att)
     if not op.f.first or first < num(op.f.first) then -- the key's window began with the earliest send
       record.set(op, 'first', int(first))
@@ -94,10 +94,11 @@ local function merge(op, e, target)
       -- Anew, even if it was due or released: what comes next is a retry, and needs a token.
       record.move(op, 'waiting', now, math.max(num(op.f.next), now + num(e.delay)))
     end
-  elseif state == 'dead' and unknown and op.f.reason ~= 'unsafe' then
-    settle.leave(op, 'dead', op.f.reason, now)
-  elseif state == 'cancelled' and unknown then
-    settle.leave(op, 'cancelled', nil, now)
+  elseif state == 'unresolved' then
+    ask.renew(op, now)
+  elseif (state == 'dead' or state == 'cancelled') and unknown then
+    local intent, reason = settle.end_of(op)
+    settle.leave(op, intent, reason ~= '' and reason or nil, now)
   elseif state == 'succeeded' and unknown then
     settle.applied(op)
     record.flag(op, 'conflict')
@@ -113,6 +114,10 @@ for i = 1, arg('n') do
   local e = cjson.decode(A['e' .. int(i)])
   local att = e.att
   local op = record.load(e.id)
+  if op and op.f.free then -- it was only asked about, and the gateway knew nothing of it
+    record.drop(op)
+    op = nil
+  end
   if op then
     local same = identity.same(op.f.fp or '', e.fp)
     local merged = false

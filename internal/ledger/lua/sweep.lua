@@ -4,8 +4,8 @@ ARGV     live           ' kind kind ' that some live worker knows
          min_response   ms
          keep_succeeded, keep_cancelled (ms)
 RETURNS  more (1: ask at once), then 'ended' pairs
-LIMIT    100 per step, three steps for both lanes
-INVARIANT what cannot make its deadline ends without a token; a keyed operation with an unknown outcome leaves
+LIMIT    100 per step
+INVARIANT what was asked about long enough, or what nobody can ask about for an hour, needs a person; what cannot make its deadline ends without a token; a keyed operation with an unknown outcome leaves
          waiting when its key's window is over; a release that nobody began returns; nothing else changes
 ]]
 local LIMIT = 100
@@ -72,6 +72,41 @@ for _, lane in ipairs({'first', 'retry'}) do
     end
   end
 end
+
+for _, id in ipairs(batch('giveup', int(now))) do
+  local op = record.load(id)
+  if not op then
+    record.forget('giveup', id)
+    record.forget('unresolved', id)
+  elseif op.f.state ~= 'unresolved' then
+    redis.call('ZREM', P .. 'giveup', id)
+  else
+    settle.give_up(op, now)
+    record.save(op)
+  end
+end
+
+-- Kinds whose inquiry no live configuration has for an hour: nobody asks any more. Some
+-- of the unresolved are looked at in each call, all in turn.
+local kinds = redis.call('HGETALL', P .. 'kinds')
+for i = 1, #kinds, 2 do
+  if now - num(string.match(kinds[i + 1], '%d+$')) > 3600000 then redis.call('HDEL', P .. 'kinds', kinds[i]) end
+end
+record.flush()
+local skip = num(redis.call('HGET', P .. 'gate', 'unresolved_skip'))
+local look = redis.call('ZRANGE', P .. 'unresolved', int(skip), int(skip + 19))
+for _, id in ipairs(look) do
+  if not ask.known({kind = string.match(id, '^[^/]*')}) then
+    local op = record.load(id)
+    if not op then
+      record.forget('unresolved', id)
+    elseif op.f.state == 'unresolved' then
+      record.move(op, 'dead', now, nil, 'unsafe')
+      record.save(op)
+    end
+  end
+end
+if #look > 0 or skip > 0 then redis.call('HSET', P .. 'gate', 'unresolved_skip', #look == 20 and int(skip + 20) or '0') end
 
 redis.call('HSET', P .. 'gate', 'last_now', int(now))
 return answer({more})
