@@ -48,6 +48,11 @@ func NewInquiry(k *Kind, path string) *Inquiry {
 	return q
 }
 
+// Needs returns the names of the params and of the results that the path uses.
+func (q *Inquiry) Needs() (params, results []string) {
+	return placeholders(q.Path, "params."), placeholders(q.Path, "result.")
+}
+
 // What people write for the two bools of an Inquiry.
 const (
 	afterNotFoundResend = "resend"

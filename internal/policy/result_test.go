@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -90,5 +91,17 @@ func TestWithoutResultsNothingIsKept(t *testing.T) {
 		if values, errs := r.Read(answer(200, nil, `{"id":"x"}`)); values == nil || len(values) != 0 || errs != nil {
 			t.Errorf("%s: %v %v", name, values, errs)
 		}
+	}
+}
+
+func TestResultsNameTheirValues(t *testing.T) {
+	t.Parallel()
+	r, err := CompileResult(map[string]string{"location": `headers["location"]`, "id": "body.id"})
+	if err != nil || !slices.Equal(r.Names(), []string{"id", "location"}) {
+		t.Errorf("got %q (%v)", r.Names(), err)
+	}
+	var none *Results
+	if names := none.Names(); len(names) != 0 {
+		t.Errorf("no results are named %q", names)
 	}
 }
