@@ -17,30 +17,60 @@ import (
 )
 
 func (p *program) checkCommand() *cobra.Command {
-	var offline bool
+	var offline, live bool
+	var known string
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Say what is wrong with the configuration, its secrets and the Redis, and where",
 		Long: `Say what is wrong with the configuration, its secrets and the Redis, and where.
-It changes nothing. The exit code is 1 if anything is wrong.`,
+It changes nothing. The exit code is 1 if anything is wrong.
+
+With --live it also asks each inquiry for an operation that cannot exist, which must
+be answered not_found, and with --known for one that the gateway knows.`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().BoolVar(&offline, "offline", false, "look at the file alone: no secrets, no Redis (for CI)")
+	c.Flags().BoolVar(&live, "live", false, "also ask the inquiry of each kind, under each credential, at the real gateway")
+	c.Flags().StringVar(&known, "known", "", "with --live: an operation that the gateway knows, `KIND/KEY`, to ask for too")
+	c.MarkFlagsMutuallyExclusive("offline", "live")
 	c.RunE = p.begin(func(c *cobra.Command, _ []string) error {
+		id, err := knownFlag(known, live)
+		if err != nil {
+			return err
+		}
 		k := &check{program: p}
 		k.config(offline)
 		if k.c != nil && !offline {
 			k.redis(c.Context())
+		}
+		if live && k.resolved {
+			k.live(c.Context(), id)
 		}
 		return k.verdict()
 	})
 	return c
 }
 
+// knownFlag reads --known; nil: it is not given.
+func knownFlag(known string, live bool) (*jobs.ID, error) {
+	if known == "" {
+		return nil, nil
+	}
+	if !live {
+		return nil, usageErrorf("--known %s: only --live asks the gateway: add it", known)
+	}
+	id, err := jobs.ParseID(known)
+	if err != nil {
+		return nil, usageErrorf("--known: %w", err)
+	}
+	return &id, nil
+}
+
 // check collects what a person should know.
 type check struct {
 	program          *program
 	c                *config.Config // nil when it could not be read
+	resolved         bool           // its secrets are all there
 	errors, warnings int
 }
 
@@ -89,6 +119,7 @@ func (k *check) config(offline bool) {
 		if err := c.ResolveSecrets(k.program.getenv); err != nil {
 			k.wrong("%s", err)
 		} else {
+			k.resolved = true
 			k.ok("secrets: all there")
 		}
 	}
