@@ -48,6 +48,9 @@ func stateOf(s ledger.Snapshot, d *config.Dependency) metrics.DependencySnapshot
 	if !s.OldestDueAt.IsZero() {
 		out.OldestDueAge = max(s.ReadAt.Sub(s.OldestDueAt), 0)
 	}
+	if !s.OldestUnresolvedAt.IsZero() {
+		out.OldestUnresolvedAge = max(s.ReadAt.Sub(s.OldestUnresolvedAt), 0)
+	}
 	tokensMilli := max(s.TokensMilli, 0)
 	if d != nil {
 		params := budget.Params{RatioMilli: d.Budget.RatioMilli, Cap: d.Budget.Cap, FloorMilliPerSecond: d.Budget.FloorMilliPerSecond}

@@ -58,6 +58,8 @@ type Snapshot struct {
 	PausedBy    string
 	PausedNote  string
 	Begins      int64 // attempts begun, ever
+
+	OldestUnresolvedAt time.Time // since when the first that will be given up has been unresolved; zero: none is
 }
 
 // Snapshot reads the state of a dependency without touching any operation but the
@@ -68,6 +70,7 @@ func (l *Ledger) Snapshot(ctx context.Context, dep jobs.Dependency) (Snapshot, e
 	retry := pipe.ZCard(ctx, l.key(dep, "due:retry"))
 	headFirst := pipe.ZRange(ctx, l.key(dep, "due:first"), 0, 0)
 	headRetry := pipe.ZRange(ctx, l.key(dep, "due:retry"), 0, 0)
+	unresolved := pipe.ZRange(ctx, l.key(dep, "giveup"), 0, 0)
 	gate := pipe.HGetAll(ctx, l.key(dep, "gate"))
 	seq := pipe.Get(ctx, l.key(dep, "seq"))
 	now := pipe.Time(ctx)
@@ -89,6 +92,11 @@ func (l *Ledger) Snapshot(ctx context.Context, dep jobs.Dependency) (Snapshot, e
 		s.Paused, s.PausedBy, s.PausedNote = true, g["hold_by"], g["hold_note"]
 		if until > 0 {
 			s.PausedUntil = time.UnixMilli(until).UTC()
+		}
+	}
+	for _, head := range unresolved.Val() {
+		if v, err := l.rdb.HGet(ctx, l.key(dep, "op:"+head), "since").Result(); err == nil {
+			s.OldestUnresolvedAt = time.UnixMilli(number(v)).UTC()
 		}
 	}
 	for _, head := range append(headFirst.Val(), headRetry.Val()...) {

@@ -213,6 +213,8 @@ func timeline(f, answers map[string]string) []jobs.Event {
 		}
 		events = append(events, e)
 	}
+	events = append(events, inquiries(f, answers)...)
+	slices.SortStableFunc(events, func(a, b jobs.Event) int { return compareInstants(a.At, b.At) })
 	if state := jobs.State(f["state"]); state.Ended() {
 		e := jobs.Event{At: jobs.AtMS(number(f["ended"])), Event: string(state)}
 		note := f["reason"]
@@ -224,6 +226,26 @@ func timeline(f, answers map[string]string) []jobs.Event {
 			e.Note = &note
 		}
 		events = append(events, e)
+	}
+	return events
+}
+
+// inquiries are the last ones on record: when, how long, what was answered.
+func inquiries(f, answers map[string]string) []jobs.Event {
+	var events []jobs.Event
+	for field, line := range f {
+		n, err := strconv.Atoi(strings.TrimPrefix(field, "q"))
+		if err != nil || field[0] != 'q' {
+			continue
+		}
+		part := append(strings.Split(line, ","), make([]string, 5)...)
+		duration := number(part[1])
+		note := part[2]
+		if text := errorText(f, answers, part[4]); text != "" {
+			note += ": " + text
+		}
+		events = append(events, jobs.Event{At: jobs.AtMS(number(part[0])), Event: "inquiry", N: n, By: "worker", DurationMS: &duration,
+			Status: int(number(part[3])), Note: &note})
 	}
 	return events
 }

@@ -177,7 +177,7 @@ func (c *conveyor) decide(k *kind, g *ledger.Grant, cl policy.Classification, an
 	}
 	next := policy.Decide(policy.DecideInput{
 		C: cl, Idempotency: g.Idempotency, UnknownBefore: g.UnknownBefore, ResendSafeFor: left(g.SafeFor, elapsed),
-		Attempt: g.Attempt, Used: used, MaxAttempts: k.maxAttempts + g.Extra,
+		HasInquiry: k.inquiry != nil, Attempt: g.Attempt, Used: used, MaxAttempts: k.maxAttempts + g.Extra,
 		DeadlineIn: g.DeadlineLeft - elapsed, MinResponse: c.d.terms.MinResponse, Backoff: k.backoff,
 		CredentialRefusals: refusals, DependencyPaused: c.paused.Load(), Rand: c.r.random,
 	})
@@ -196,7 +196,8 @@ func resultOf(cl policy.Classification, next policy.Decision, answer gateway.Ans
 	return ledger.Result{
 		Outcome: cl.Outcome, Class: cl.Class, Status: answer.Sample.Status, Verdict: next.Verdict, Duration: answer.Duration,
 		Step: ledger.Step(next.Next), Reason: next.Reason, Delay: next.Delay,
-		Settles: next.SettlesPrior, Acted: cl.Acted, Counted: next.Counted, CredentialRefused: cl.CredentialRefused,
+		Original: next.Next == policy.NextAsk && cl.Verdict == jobs.VerdictConflictRead,
+		Settles:  next.SettlesPrior, Acted: cl.Acted, Counted: next.Counted, CredentialRefused: cl.CredentialRefused,
 		Error: answer.Err, Body: answer.Kept,
 	}
 }

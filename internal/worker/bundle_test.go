@@ -201,6 +201,8 @@ type counter struct {
 	doubly int       // calls that began while another of the same operation was under way
 	first  time.Time // when the first call came
 	script func(ctx context.Context, call gateway.Call) gateway.Answer
+	asked  map[string]int // inquiries by path
+	says   func(path string) gateway.Answer
 }
 
 func newCounter() *counter {
@@ -250,6 +252,42 @@ func (c *counter) Send(ctx context.Context, call gateway.Call) gateway.Answer {
 		c.mu.Unlock()
 	}()
 	return script(ctx, call)
+}
+
+// Ask implements Sender.
+func (c *counter) Ask(_ context.Context, q gateway.Question) gateway.Answer {
+	c.mu.Lock()
+	if c.asked == nil {
+		c.asked = map[string]int{}
+	}
+	c.asked[q.Path]++
+	says := c.says
+	c.mu.Unlock()
+	if says == nil {
+		return in(policy.PhaseNoAnswer, 10)
+	}
+	return says(q.Path)
+}
+
+// saysBody is what the gateway says of every operation: a status and a body.
+func (c *counter) saysBody(status int, body string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.says = func(string) gateway.Answer {
+		a := answered(status)
+		a.Sample.Body = []byte(body)
+		return a
+	}
+}
+
+func (c *counter) questions() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, v := range c.asked {
+		n += v
+	}
+	return n
 }
 
 func (c *counter) total() int {

@@ -24,6 +24,9 @@ type senderFunc func(ctx context.Context, call gateway.Call) gateway.Answer
 
 func (f senderFunc) Send(ctx context.Context, call gateway.Call) gateway.Answer { return f(ctx, call) }
 
+// Ask finds nobody who can say anything.
+func (f senderFunc) Ask(context.Context, gateway.Question) gateway.Answer { return gateway.Answer{} }
+
 func TestWhatAKilledWorkerHadInFlightIsRecoveredOnceByMany(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -42,6 +42,8 @@ type kind struct {
 	maxAttempts int
 	backoff     policy.Backoff
 	results     *policy.Results
+	inquiry     *config.Inquiry // nil: nobody can be asked
+	void        *jobs.VoidSpec  // nil: a late success is kept
 }
 
 // newPlan takes what submissions are bound to from the same [jobs.KindSpec] that
@@ -71,7 +73,7 @@ func newPlan(c *config.Config) (*plan, error) {
 		written := c.Kinds[s.Kind]
 		d.kinds[s.Kind] = &kind{
 			name: s.Kind, maxAttempts: s.MaxAttempts, backoff: policy.Backoff{Base: written.Backoff.Base, Cap: written.Backoff.Cap},
-			results: written.Results,
+			results: written.Results, inquiry: written.Inquiry, void: written.VoidLate,
 			target: ledger.Target{BaseURL: s.BaseURL, Idempotency: s.Idempotency, KeyHeader: s.KeyHeader,
 				KeyWindow: time.Duration(s.KeyWindowMS) * time.Millisecond, ClaimLease: policy.ClaimLease(d.timeout)},
 		}

@@ -39,6 +39,7 @@ type run struct {
 	clock     clock
 	pending   *pending
 	conveyors map[jobs.Dependency]*conveyor
+	inquirers []*inquirer
 	suspect   chan struct{} // capacity 1: who holds it may run a suspect
 	upkeepAt  atomic.Int64  // when upkeep last turned, Unix ns
 
@@ -94,6 +95,10 @@ func (r *run) start(ctx context.Context) error {
 	}
 	for _, c := range r.conveyors {
 		r.loop(taking, &r.conveying, "conveyor", c.loop)
+		if i := newInquirer(c); i != nil {
+			r.inquirers = append(r.inquirers, i)
+			r.loop(taking, &r.conveying, "inquirer", func(ctx context.Context) { i.loop(ctx, sending) })
+		}
 	}
 	r.loop(taking, &r.keeping, "health", func(ctx context.Context) { r.health.watch(ctx, r.announce) })
 	r.loop(taking, &r.keeping, "upkeep", r.upkeep)
@@ -175,11 +180,14 @@ func (r *run) handBack() {
 }
 
 // endServers shuts the asynq servers down; the channel is closed when the last
-// delivery has left its slot and they have ended.
+// delivery has left its slot, the last inquiry has ended, and so have they.
 func (r *run) endServers() <-chan struct{} {
 	var all sync.WaitGroup
 	for _, c := range r.conveyors {
 		all.Go(c.server.Shutdown)
+	}
+	for _, i := range r.inquirers {
+		all.Go(i.running.Wait)
 	}
 	return ended(&all)
 }

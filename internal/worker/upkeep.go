@@ -16,6 +16,7 @@ const (
 	upkeepEvery    = time.Second
 	namesEvery     = 8 * time.Second // how often names and live kinds are read anew
 	retentionEvery = time.Minute
+	seenBeats      = 60 // heartbeats between two times that a process says which kinds it can ask about: 5 min
 	// Bounds of one round: what is left waits for the next, so that no dependency
 	// keeps the others waiting.
 	maxRecoverCalls   = 10
@@ -49,6 +50,7 @@ func (r *run) upkeep(ctx context.Context) {
 		if time.Since(readAt) >= namesEvery {
 			readAt = time.Now()
 			names, live = r.names(ctx), r.liveKinds(ctx)
+			r.guard("voids", func() { r.voids(ctx) })
 		}
 		for _, dep := range names {
 			r.guard("upkeep", func() { r.keep(ctx, dep, live) })
@@ -198,7 +200,7 @@ func (r *run) lostResult(d *dependency, k *kind, l ledger.Lost) ledger.Result {
 	}
 	next := policy.Decide(policy.DecideInput{
 		C: cl, Idempotency: class, UnknownBefore: l.UnknownBefore, ResendSafeFor: safeFor,
-		Attempt: l.Attempt, Used: l.Used, MaxAttempts: k.maxAttempts + l.Extra,
+		HasInquiry: k.inquiry != nil, Attempt: l.Attempt, Used: l.Used, MaxAttempts: k.maxAttempts + l.Extra,
 		DeadlineIn: l.DeadlineLeft, MinResponse: d.terms.MinResponse, Backoff: k.backoff,
 		WorkerLosses: losses, Rand: r.random,
 	})
@@ -305,11 +307,18 @@ func (r *run) retire(ctx context.Context, dep jobs.Dependency) error {
 	return nil
 }
 
-// heartbeat says every few seconds that this worker lives. It ends with ctx.
+// heartbeat says every few seconds that this worker lives, and now and then which
+// kinds it can ask about. It ends with ctx.
 func (r *run) heartbeat(ctx context.Context) {
-	for sleep(ctx, ledger.HeartbeatEvery) && r.health.await(ctx.Done()) {
+	for n := 1; sleep(ctx, ledger.HeartbeatEvery) && r.health.await(ctx.Done()); n++ {
 		if err := within(ctx, redisTimeout, r.beat); err != nil {
 			r.failed(ctx, "heartbeat failed", "", err)
+		}
+		if n%seenBeats != 0 {
+			continue
+		}
+		if err := r.o.Ledger.SeenKinds(ctx, r.plan.specs); err != nil {
+			r.failed(ctx, "kinds not said to be known", "", err)
 		}
 	}
 }

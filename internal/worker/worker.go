@@ -20,12 +20,13 @@ import (
 	"redrive/internal/metrics"
 )
 
-// Sender makes one attempt over the network. [gateway.Client] is the one that
-// programs use. Send must end by itself within the call's timeout or soon after
+// Sender makes attempts and inquiries over the network. [gateway.Client] is the one
+// that programs use. Send and Ask must end by itself within the call's timeout or soon after
 // ctx is done; while it does not, the slot stays taken. A panic in it is caught and
-// counts as an unknown outcome. Send is called from many goroutines at once.
+// counts as an unknown outcome. Both are called from many goroutines at once.
 type Sender interface {
 	Send(ctx context.Context, call gateway.Call) gateway.Answer
+	Ask(ctx context.Context, q gateway.Question) gateway.Answer
 }
 
 // HeaderFunc returns the headers of a dependency's configuration for one attempt
