@@ -6,6 +6,9 @@ PKG ?= ./...
 FUZZTIME ?= 20s
 # TEST_TIMEOUT ends a package that hangs.
 TEST_TIMEOUT ?= 8m
+# SECONDS is how long make torture breaks things, SEED what it draws from.
+SECONDS ?= 60
+SEED ?= 1
 
 .DEFAULT_GOAL := help
 
@@ -43,6 +46,11 @@ lint: ## gofmt, vet, staticcheck, tidy go.mod
 bench: test-tools ## measure speed and memory beside bare asynq on a real Redis, into out/benchmarks.md and .json
 	@mkdir -p out
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/bench -report $(CURDIR)/out/benchmarks.md -report-json $(CURDIR)/out/benchmarks.json
+
+.PHONY: torture
+torture: test-tools ## kill, freeze and cut off real processes for SECONDS, and let the gateway's ledger judge, into out/torture.md
+	@mkdir -p out
+	go test -run '^TestTorture$$' -count 1 -v -timeout $$(($(SECONDS) + 600))s ./internal/torture -seconds $(SECONDS) -seed $(SEED) -report $(CURDIR)/out/torture.md
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each

@@ -55,6 +55,7 @@ var testsOnly = map[string]string{
 	"internal/redistest": "it fails through testing.TB",
 	"internal/bench":     "it has only benchmarks",
 	"internal/e2e":       "it has no code",
+	"internal/torture":   "it has no code",
 	"internal/sim":       "a model of the system is no part of it",
 	"internal/archtest":  "it has no code",
 }

@@ -1,0 +1,161 @@
+package torture
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// slot is the place of one worker process: what dies in it is replaced.
+type slot struct {
+	t      *testing.T
+	name   string
+	config string
+	link   *link
+	log    *os.File
+
+	running *process // only the test's own goroutine uses it
+	starts  int
+}
+
+// process is one life of a worker.
+type process struct {
+	proc *os.Process
+	done chan struct{} // closed by launch's goroutine when it has ended
+	exit int           // valid when done is closed
+}
+
+// newSlot starts a worker and ends whatever then runs there with the test.
+func newSlot(t *testing.T, n int, folder, config string, l *link) *slot {
+	t.Helper()
+	s := &slot{t: t, name: fmt.Sprintf("worker-%d", n), config: config, link: l}
+	var err error
+	if s.log, err = os.Create(filepath.Join(folder, s.name+".log")); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	t.Cleanup(func() {
+		s.kill()
+		s.log.Close()
+		if t.Failed() {
+			text, err := os.ReadFile(s.log.Name())
+			if err != nil {
+				t.Log(err)
+			}
+			t.Logf("%s:\n%s", s.name, text[max(0, len(text)-4000):])
+		}
+	})
+	return s
+}
+
+func (s *slot) start() {
+	s.t.Helper()
+	s.starts++
+	p, err := launch(s.log, filepath.Join(binaries, "worker"), "run", "--config", s.config, "--redis", s.link.url())
+	if err != nil {
+		s.t.Fatalf("start %s: %v", s.name, err)
+	}
+	s.running = p
+}
+
+// launch starts a program. The kernel ends it when this test binary dies without
+// cleaning up, such as at its -timeout; the goroutine ends with the program, which
+// kill and stop await.
+func launch(log *os.File, program string, args ...string) (*process, error) {
+	started := make(chan error, 1) // the goroutine sends once
+	p := &process{done: make(chan struct{})}
+	go func() {
+		runtime.LockOSThread() // the kernel ties a child to the thread that forked it
+		defer runtime.UnlockOSThread()
+		cmd := exec.Command(program, args...)
+		cmd.Stdout, cmd.Stderr = log, log
+		cmd.SysProcAttr = endWithParent()
+		err := cmd.Start()
+		if err == nil {
+			p.proc = cmd.Process
+		}
+		started <- err
+		if err != nil {
+			return
+		}
+		cmd.Wait() // killed, mostly; how it ended is in its state
+		p.exit = cmd.ProcessState.ExitCode()
+		close(p.done)
+	}()
+	return p, <-started
+}
+
+// kill is kill -9, and waits until the process is gone. It reports whether there was
+// one to kill.
+func (s *slot) kill() bool {
+	select {
+	case <-s.running.done:
+		return false
+	default:
+	}
+	s.running.proc.Kill()
+	<-s.running.done
+	return true
+}
+
+// stop is SIGTERM: the exit code, and whether it ended within the bound.
+func (s *slot) stop(bound time.Duration) (exit int, ended bool) {
+	s.running.proc.Signal(syscall.SIGCONT) // one that is frozen takes no signal
+	s.running.proc.Signal(syscall.SIGTERM)
+	select {
+	case <-s.running.done:
+		return s.running.exit, true
+	case <-time.After(bound):
+		return 0, false
+	}
+}
+
+// enqueue runs one command to its end with input, and returns what it said.
+func enqueue(ctx context.Context, input []byte, args ...string) (stdout, stderr string, exit int, err error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(binaries, "enqueue"), args...)
+	var out, words bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &words
+	err = cmd.Run()
+	if _, exited := err.(*exec.ExitError); exited {
+		err = nil
+	}
+	return out.String(), strings.TrimSpace(words.String()), cmd.ProcessState.ExitCode(), err
+}
+
+// moments notes instants for the judge.
+type moments struct {
+	mu      sync.Mutex // guards all
+	kills   []time.Time
+	outages []outage // of Redis
+	done    map[action]int
+}
+
+// outage is a time without Redis.
+type outage struct{ from, to time.Time }
+
+func (m *moments) note(a action) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done[a]++
+}
+
+func (m *moments) kill(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kills = append(m.kills, at)
+}
+
+func (m *moments) outage(from, to time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.outages = append(m.outages, outage{from, to})
+}
