@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"redrive/internal/jobs"
@@ -30,6 +31,9 @@ type Inquiry struct {
 	GiveUpAfter      time.Duration  // from entering unresolved until a person must look; at least Settle; default 72 h
 
 	Read *policy.Inquiry // how an answer is read. Required
+	// Results say what is kept of an answer that says succeeded. Together with the
+	// kind's at most [policy.MaxResults] names; nil: nothing, the default.
+	Results *policy.Results
 }
 
 // NewInquiry returns the inquiry of k by GET at path, with the defaults for the rest.
@@ -46,6 +50,17 @@ func NewInquiry(k *Kind, path string) *Inquiry {
 		q.Settle, q.AfterNotFoundDead = 0, true
 	}
 	return q
+}
+
+// ResultNames returns the names of what may be known of a success of k, sorted: what is
+// kept of an attempt's answer, and of an inquiry's.
+func (k *Kind) ResultNames() []string {
+	names := k.Results.Names()
+	if k.Inquiry != nil {
+		names = append(names, k.Inquiry.Results.Names()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Needs returns the names of the params and of the results that the path uses.
@@ -81,6 +96,9 @@ func (d *decoder) inquiry(v value, k *Kind) *Inquiry {
 	o.expression("pending", &spec.Pending)
 	o.expression("failed", &spec.Failed)
 	o.expression("not_found", &spec.NotFound)
+	if v, ok := o.take("result"); ok {
+		q.Results = d.results(v)
+	}
 	o.span("settle", &q.Settle)
 	var then string
 	if word(o, "after_not_found", "after_not_found", &then, []string{afterNotFoundResend, afterNotFoundDead}); then != "" {
@@ -136,6 +154,9 @@ func (v *validator) inquiry(path string, k *Kind, d *Dependency) {
 	if q.Read == nil {
 		v.fail(path+".succeeded", "required: nothing says how an answer is read")
 	}
+	if names := k.ResultNames(); q.Results != nil && len(names) > policy.MaxResults {
+		v.fail(path+".result", "together with operations.%s.result there are %d results (%s), the limit is %d", k.Name, len(names), strings.Join(names, ", "), policy.MaxResults)
+	}
 	v.backoff(path+".backoff", q.Backoff.Base, q.Backoff.Cap, "inquiries would follow each other without a pause")
 	sound := v.settleTime(path+".settle", k, d)
 	if v.positive(path+".give_up_after", q.GiveUpAfter, "every unknown outcome would go to a person at once; for that, leave the inquiry out") &&
@@ -173,14 +194,18 @@ func (v *validator) inquiryPath(path string, k *Kind) {
 		v.fail(path, "%q asks the same for every operation: it must use at least one of %s", template, inquiryPath.words)
 	}
 	for _, name := range placeholders(template, "result.") {
-		v.resultName(path, "{result."+name+"}", name, k)
+		if what := "{result." + name + "}"; slices.Contains(k.Inquiry.Results.Names(), name) && !slices.Contains(k.Results.Names(), name) {
+			v.fail(path, "%s is learnt from the inquiry itself, which could never be made: ask by what is known before", what)
+		} else {
+			v.resultName(path, what, name, k)
+		}
 	}
 }
 
 // resultName refuses the name of a result that k does not keep; what is how it is
 // written.
 func (v *validator) resultName(path, what, name string, k *Kind) {
-	names := k.Results.Names()
+	names := k.ResultNames()
 	switch {
 	case len(names) == 0:
 		v.fail(path, "%s: kind %s keeps no result: say what in operations.%s.result.%s", what, k.Name, k.Name, name)

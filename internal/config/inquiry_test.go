@@ -77,3 +77,46 @@ func TestInquiryNeedsWhatItsPathNames(t *testing.T) {
 		t.Errorf("params %q, results %q", params, results)
 	}
 }
+
+func TestResultsOfAnInquiryAreReadAsThoseOfASuccess(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, `
+redis: {url: "redis://127.0.0.1:6379/0"}
+dependencies: {payrail: {base_url: https://api.payrail.example}}
+operations:
+  charge:
+    dependency: payrail
+    request: {path: /v1}
+    result: {id: body.id, fee: body.fee}
+    inquiry:
+      request: {path: "/v1?reference={key}"}
+      settle: 1m
+      succeeded: body.data.exists(c, c.ok)
+      result: {id: 'body.data.filter(c, c.ok)[0].id', seen: size(body.data)}
+    on_late_success: void
+    void: {kind: void, params: {id: result.id, seen: result.seen, fee: result.fee}}
+  void: {dependency: payrail, request: {path: "/v1/{params.id}"}, idempotency: natural}
+  plain: {dependency: payrail, request: {path: /v1}, idempotency: natural, inquiry: {request: {path: "/v1/{key}"}, succeeded: body.ok == true}}
+`)
+	charge, answer := c.Kinds["charge"], policy.Sample{Phase: policy.PhaseAnswered, Status: 200, Body: []byte(`{"data":[{"id":"ch_1","ok":false},{"id":"ch_2","ok":true}]}`)}
+	if got := charge.ResultNames(); !slices.Equal(got, []string{"fee", "id", "seen"}) {
+		t.Errorf("names %q", got)
+	}
+	if values, errs := charge.Inquiry.Results.Read(answer); len(errs) != 0 || len(values) != 2 || values["id"] != "ch_2" || values["seen"] != "2" {
+		t.Errorf("%v (%v)", values, errs)
+	}
+	plain := c.Kinds["plain"]
+	if values, errs := plain.Inquiry.Results.Read(answer); len(values) != 0 || len(errs) != 0 || len(plain.ResultNames()) != 0 {
+		t.Errorf("%v (%v) where nothing is kept", values, errs)
+	}
+
+	var warned []string
+	for _, w := range c.Warnings() {
+		if strings.Contains(w, "inquiry.result") {
+			warned = append(warned, w)
+		}
+	}
+	if len(warned) != 1 || !strings.HasPrefix(warned[0], "operations.charge.void.params.fee: result.fee is not among inquiry.result") {
+		t.Errorf("warnings %q: only an attempt's answer tells the fee", warned)
+	}
+}

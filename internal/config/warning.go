@@ -103,4 +103,12 @@ func (w *warnings) inquiry(path string, k *Kind) {
 	for _, name := range placeholders(k.Inquiry.Path, "result.") {
 		w.add(at, "{result.%s} is known only after an answer: what timed out cannot be asked about", name)
 	}
+	if k.VoidLate == nil {
+		return
+	}
+	for _, param := range slices.Sorted(maps.Keys(k.VoidLate.Params)) {
+		if name, ok := strings.CutPrefix(k.VoidLate.Params[param], "result."); ok && !slices.Contains(k.Inquiry.Results.Names(), name) {
+			w.add(path+".void.params."+param, "result.%s is not among inquiry.result: a late success that is learnt by inquiry could not be voided", name)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -149,7 +150,28 @@ func (i *inquirer) call(ctx context.Context, k *kind, q ledger.Question) (in led
 			in.Error += ": " + answer.Err
 		}
 	}
+	if in.Answer == jobs.InquirySucceeded {
+		var left []error
+		in.Values, left = k.inquiry.Results.Read(answer.Sample)
+		i.complain(q, left)
+	}
 	return in, cl.Class, true
+}
+
+// complain logs which results an answer left out, once for each in this process; see
+// [conveyor.complain].
+func (i *inquirer) complain(q ledger.Question, left []error) {
+	for _, err := range left {
+		var re *policy.RuleError
+		what := string(q.ID.Kind)
+		if errors.As(err, &re) {
+			what += " " + re.Field
+		}
+		if _, before := i.c.d.said.LoadOrStore("inquiry result "+what, true); !before {
+			i.c.r.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "result of an inquiry left out",
+				append(about(i.c.d.name, q.ID, 0, q.CorrelationID), slog.Any("err", err))...)
+		}
+	}
 }
 
 // recorded looks at what the ledger made of an answer.
