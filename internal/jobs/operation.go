@@ -120,6 +120,8 @@ type KindSpec struct {
 type InquirySpec struct {
 	SettleMS      int64 `json:"settle_ms"`        // from the last unknown attempt's end and lease end until "not found" proves anything
 	GiveUpAfterMS int64 `json:"give_up_after_ms"` // from entering unresolved until a person must look
+
+	Params []string `json:"params,omitempty"` // names of the params that its path uses
 }
 
 // VoidSpec says how a success that came too late is undone: an operation of another

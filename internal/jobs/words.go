@@ -200,16 +200,17 @@ type Hold string
 
 // The reasons for which due operations are held.
 const (
-	HoldNone     Hold = ""
-	HoldBudget   Hold = "budget"
-	HoldBreaker  Hold = "breaker"
-	HoldRamp     Hold = "ramp"
-	HoldLane     Hold = "lane"
-	HoldInFlight Hold = "in_flight"
-	HoldRate     Hold = "rate"
-	HoldRateHint Hold = "rate_hint"
-	HoldPaused   Hold = "paused"
-	HoldSlots    Hold = "slots"
+	HoldNone       Hold = ""
+	HoldBudget     Hold = "budget"
+	HoldBreaker    Hold = "breaker"
+	HoldRamp       Hold = "ramp"
+	HoldLane       Hold = "lane"
+	HoldInFlight   Hold = "in_flight"
+	HoldRate       Hold = "rate"
+	HoldRateHint   Hold = "rate_hint"
+	HoldPaused     Hold = "paused"
+	HoldRolledBack Hold = "rolled_back" // the store lost attempts that it had acknowledged
+	HoldSlots      Hold = "slots"
 )
 
 // Holds lists every reason for which due operations are held.

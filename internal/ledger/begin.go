@@ -2,6 +2,9 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,6 +50,7 @@ type Grant struct {
 	SafeFor       time.Duration    // how long a resend stays safe; Always for natural; 0: it is not
 	Refusals      int              // refused credentials in a row so far
 	Losses        int              // lost workers in a row so far
+	Begins        int64            // attempts written ahead, ever, this one included
 
 	Request jobs.Request
 	copy    string // the record's fields as JSON, to write it again if the store loses it
@@ -85,6 +89,33 @@ func (l *Ledger) Begin(ctx context.Context, t Terms, target Target, maxAttempts 
 	}
 }
 
+// Again is the submission that reports this attempt once more, as of unknown outcome
+// (see [Entry.Outcome]): what a process that remembers it hands in when the store has
+// lost it. Where the record still has the attempt it changes nothing.
+func (g *Grant) Again(dep jobs.Dependency, target Target) (Entry, error) {
+	var f map[string]string
+	if err := json.Unmarshal([]byte(g.copy), &f); err != nil {
+		return Entry{}, fmt.Errorf("%s: %w", g.ID, err)
+	}
+	n := strconv.Itoa(g.Attempt)
+	start, _, _ := strings.Cut(f["a"+n], ",")
+	return Entry{ID: g.ID, Dependency: dep, request: g.raw, meta: entryMeta{
+		ID: g.ID.String(), Fingerprint: f["fp"], Idempotency: f["idem"], WindowMS: number(f["window"]), BaseURL: target.BaseURL,
+		Credential: f["cred"], KeyHeader: target.KeyHeader, Key: f["ikey"], Correlation: f["corr"], DeadlineAt: number(f["deadline"]),
+		Created: number(f["created"]), Attempted: &reportedMeta{ID: "ledger:" + n + ":" + start, Outcome: string(jobs.OutcomeUnknown), N: 1,
+			First: number(start), Class: string(jobs.ClassWorkerLost), Codes: reportedCodes(jobs.OutcomeUnknown, jobs.ClassWorkerLost),
+			Counted: true, Keyed: target.KeyHeader != ""},
+	}}, nil
+}
+
+// Outcome returns an entry of [Grant.Again] for an attempt whose outcome is known.
+func (e Entry) Outcome(outcome jobs.Outcome, class jobs.Class) Entry {
+	att := *e.meta.Attempted
+	att.Outcome, att.Class, att.Codes = string(outcome), string(class), reportedCodes(outcome, class)
+	e.meta.Attempted = &att
+	return e
+}
+
 func newGrant(id jobs.ID, runID string, raw []byte, m map[string]string) (*Grant, error) {
 	n := func(name string) int64 { return luascript.Reply{m[name]}.Int(0) }
 	g := &Grant{
@@ -92,7 +123,7 @@ func newGrant(id jobs.ID, runID string, raw []byte, m map[string]string) (*Grant
 		LeaseLeft: ms(n("lease_left")), DeadlineLeft: ms(n("deadline_left")),
 		Idempotency: jobs.Idempotency(m["class"]), Used: int(n("used")), Extra: int(n("extra")),
 		UnknownBefore: m["unknown"] == "1", SafeFor: ms(max(n("safe_for"), 0)),
-		Refusals: int(n("refusals")), Losses: int(n("losses")),
+		Refusals: int(n("refusals")), Losses: int(n("losses")), Begins: n("seq"),
 	}
 	if n("safe_for") < 0 {
 		g.SafeFor = Always

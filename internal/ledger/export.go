@@ -2,14 +2,11 @@ package ledger
 
 import (
 	"bytes"
-	"crypto/sha1"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"unicode/utf8"
 
 	"redrive/internal/jobs"
@@ -88,16 +85,4 @@ func (d *Detail) lastSentMS() int64 {
 		}
 	}
 	return 0
-}
-
-// digest is settle.digest of the Lua library: everything that must be equal before
-// a resend is safe.
-func (d *Detail) digest(spec jobs.KindSpec) string {
-	class := d.Idempotency.Weaker(spec.Idempotency)
-	under := spec.KeyHeader + ":" + d.IdempotencyKey
-	if class == jobs.IdempotencyNatural {
-		under = ""
-	}
-	sum := sha1.Sum([]byte(strings.Join([]string{string(class), spec.BaseURL, d.Credential, under}, "\n")))
-	return hex.EncodeToString(sum[:])[:12]
 }

@@ -60,11 +60,20 @@ type Terms struct {
 	MaxInFlight int           // released and attempting, over all processes; 0: no limit
 	MinResponse time.Duration // no attempt with less time than this before the deadline
 	Retention   jobs.Retention
+	ClaimLease  time.Duration // from begin until an attempt counts as lost; 0: not known here
+
+	// Seen is the highest count of attempts written ahead that this process has read
+	// ([Release.Begins], [Grant.Begins]); 0: none yet. A store that counts fewer was
+	// rolled back.
+	Seen int64
 }
 
 func (t Terms) args() *luascript.Args {
 	a := new(luascript.Args)
 	t.Budget.Args(a).Int("min_response", t.MinResponse.Milliseconds())
+	if t.Seen > 0 {
+		a.Int("seen", t.Seen)
+	}
 	return retentionArgs(a, t.Retention)
 }
 

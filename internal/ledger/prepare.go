@@ -38,6 +38,9 @@ type Entry struct {
 	request []byte
 }
 
+// Size returns about how many bytes the entry takes.
+func (e Entry) Size() int { return len(e.request) + 300 }
+
 // entryMeta is what submit.lua reads of an entry.
 type entryMeta struct {
 	ID           string        `json:"id"`
@@ -130,8 +133,31 @@ func Prepare(s *jobs.Submission, spec jobs.KindSpec) (Entry, error) {
 	}
 	e.meta.Fingerprint = string(dedupe.Of(dedupe.Request{ContentType: request.ContentType, Params: s.Params, Headers: s.Headers,
 		Credential: orDefault(s.Credential), IdempotencyKey: e.meta.Key, Body: body}))
+	for _, name := range unusedParams(s.Params, spec) {
+		e.Warnings = append(e.Warnings, fmt.Sprintf("param %q is used nowhere: neither the path %s nor what asks about or undoes a %s has a place for it", name, spec.Path, spec.Kind))
+	}
 	e.request, err = encodeRequest(request)
 	return e, err
+}
+
+// unusedParams are the names of params for which no path of the kind has a place.
+func unusedParams(params map[string]string, spec jobs.KindSpec) []string {
+	var unused []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		used := strings.Contains(spec.Path, "{params."+name+"}")
+		if spec.Inquiry != nil {
+			used = used || slices.Contains(spec.Inquiry.Params, name)
+		}
+		if spec.Void != nil {
+			for _, from := range spec.Void.Params {
+				used = used || from == "params."+name
+			}
+		}
+		if !used {
+			unused = append(unused, name)
+		}
+	}
+	return unused
 }
 
 func orDefault(credential string) string {

@@ -51,6 +51,8 @@ type Release struct {
 	Next       time.Duration // when it is worth asking again; at most a second
 	More       bool          // the limit of one call was met: ask at once
 	Now        time.Time     // Redis' clock, as it is
+	Begins     int64         // attempts written ahead, ever
+	RolledBack time.Time     // since when the store is known to have lost attempts; zero: it has not, or a person resumed
 	Held       []Held        // retries that came due in this call and stay, for the reason in Hold; each is told of once
 	Ended      []Ended       // what could not make its deadline
 }
@@ -59,16 +61,19 @@ type Release struct {
 // room. It changes nothing of those it holds.
 func (l *Ledger) Release(ctx context.Context, t Terms, kinds []jobs.Kind, want int) (Release, error) {
 	args := t.args().Int("want", int64(want)).Str("kinds", words(kinds)).Int("max_in_flight", int64(t.MaxInFlight)).
-		Int("release_lease", ReleaseLease.Milliseconds())
+		Int("release_lease", ReleaseLease.Milliseconds()).Int("lease", t.ClaimLease.Milliseconds())
 	r, err := releaseScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
 	if err != nil {
 		return Release{}, err
 	}
-	if len(r) < 4 {
+	if len(r) < 6 {
 		return Release{}, unexpected("release", r)
 	}
-	out := Release{Hold: jobs.Hold(r[0]), Next: ms(r.Int(1)), More: r[2] == "1", Now: time.UnixMilli(r.Int(3)).UTC()}
-	i := 4
+	out := Release{Hold: jobs.Hold(r[0]), Next: ms(r.Int(1)), More: r[2] == "1", Now: time.UnixMilli(r.Int(3)).UTC(), Begins: r.Int(4)}
+	if at := r.Int(5); at > 0 {
+		out.RolledBack = time.UnixMilli(at).UTC()
+	}
+	i := 6
 	for ; i+5 < len(r) && r[i] == "give"; i += 6 {
 		id, err := jobs.ParseID(r[i+1])
 		if err != nil {

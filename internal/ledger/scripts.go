@@ -20,9 +20,10 @@ func source(name string) string {
 }
 
 var (
-	recordLibrary = luascript.Library{Name: "record", Source: source("record")}
-	askLibrary    = luascript.Library{Name: "ask", Source: source("ask")}
-	settleLibrary = luascript.Library{Name: "settle", Source: source("settle")}
+	recordLibrary   = luascript.Library{Name: "record", Source: source("record")}
+	askLibrary      = luascript.Library{Name: "ask", Source: source("ask")}
+	rollbackLibrary = luascript.Library{Name: "rollback", Source: source("rollback")}
+	settleLibrary   = luascript.Library{Name: "settle", Source: source("settle")}
 )
 
 // Every script is composed of the libraries that it needs, in the order in which
@@ -34,8 +35,8 @@ func script(name string, more ...luascript.Library) *luascript.Script {
 
 var (
 	submitScript    = script("submit", budget.Gate, dedupe.Identity)
-	releaseScript   = script("release", budget.Gate)
-	beginScript     = script("begin", budget.Gate, dedupe.Claim)
+	releaseScript   = script("release", budget.Gate, rollbackLibrary)
+	beginScript     = script("begin", budget.Gate, dedupe.Claim, rollbackLibrary)
 	abandonScript   = script("abandon", dedupe.Claim)
 	finishScript    = script("finish", dedupe.Claim)
 	recoverScript   = script("recover")
@@ -44,6 +45,7 @@ var (
 	cancelScript    = script("cancel")
 	requeueScript   = script("requeue")
 	resolveScript   = script("resolve")
+	stopScript      = script("stop")
 	pauseScript     = script("pause")
 	inquireScript   = script("inquire", budget.Gate)
 	inquiredScript  = script("inquired")
@@ -52,5 +54,5 @@ var (
 
 // Scripts lists every script, for tests and for loading them ahead.
 var Scripts = []*luascript.Script{submitScript, releaseScript, beginScript, abandonScript, finishScript, recoverScript,
-	sweepScript, retentionScript, cancelScript, requeueScript, resolveScript, pauseScript,
+	sweepScript, retentionScript, cancelScript, requeueScript, resolveScript, stopScript, pauseScript,
 	inquireScript, inquiredScript, reconcileScript}

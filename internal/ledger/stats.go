@@ -59,6 +59,7 @@ type Snapshot struct {
 	PausedNote  string
 	Begins      int64 // attempts begun, ever
 
+	RolledBackAt       time.Time // since when the store is known to have lost attempts; zero: it has not, or a person resumed
 	OldestUnresolvedAt time.Time // since when the first that will be given up has been unresolved; zero: none is
 }
 
@@ -87,6 +88,11 @@ func (l *Ledger) Snapshot(ctx context.Context, dep jobs.Dependency) (Snapshot, e
 	if _, err := strconv.ParseInt(g["tokens"], 10, 64); err == nil {
 		s.TokensMilli = number(g["tokens"])
 		s.TokensAt = time.UnixMilli(number(g["filled_at"])).UTC()
+	}
+	if at := number(g["rolled"]); at > 0 {
+		s.RolledBackAt = time.UnixMilli(at).UTC()
+		s.Paused, s.PausedBy = true, "redrive"
+		s.PausedNote = "Redis lost attempts that it had acknowledged (" + s.RolledBackAt.Format(time.RFC3339) + "): look at what is unknown, then resume"
 	}
 	if until := number(g["hold_until"]); g["hold"] != "" && (until == 0 || until > now.Val().UnixMilli()) {
 		s.Paused, s.PausedBy, s.PausedNote = true, g["hold_by"], g["hold_note"]

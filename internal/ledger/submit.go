@@ -84,5 +84,11 @@ func receipt(e Entry, f luascript.Reply) jobs.Receipt {
 		r.Error = &why
 		r.Later = strings.HasPrefix(why, backlogFull)
 	}
+	if r.Answer == jobs.Refused { // there is no record: only the submission can tell of a send
+		r.Applied = jobs.AppliedNo
+		if a := e.meta.Attempted; a != nil && a.Outcome == string(jobs.OutcomeUnknown) {
+			r.Applied = jobs.AppliedUnknown
+		}
+	}
 	return r
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,6 +25,7 @@ type Detail struct {
 	By        string            // who resolved it
 	Used      int               // sends that count against the attempts allowed
 
+	marked bool   // some attempt is unknown, and not settled
 	target string // digest that all attempts with an unknown outcome share, or 'mixed'; "" without any
 	first  int64  // ms: the send from which the key's safe window counts; 0: none
 }
@@ -64,6 +66,7 @@ func (r detailReply) detail(p Place, spec *jobs.KindSpec) (*Detail, error) {
 	}
 	d := &Detail{Operation: operation(p.Dependency, p.ID, record, spec), Answers: map[string]string{}, Tombstone: record["tombstone"] != ""}
 	d.Ref, d.By = record["ref"], record["by"]
+	d.marked = record["unk"] != ""
 	d.Used, d.target, d.first = int(number(record["used"])), record["target"], number(record["first"])
 	if raw := r.request.Val(); raw != "" {
 		request, err := decodeRequest([]byte(raw))
@@ -213,8 +216,13 @@ func timeline(f, answers map[string]string) []jobs.Event {
 		}
 		events = append(events, e)
 	}
-	events = append(events, inquiries(f, answers)...)
-	slices.SortStableFunc(events, func(a, b jobs.Event) int { return compareInstants(a.At, b.At) })
+	for _, q := range inquiries(f, answers) { // each after all that was there when it was made
+		at := len(events)
+		for at > 0 && compareInstants(events[at-1].At, q.At) > 0 {
+			at--
+		}
+		events = slices.Insert(events, at, q)
+	}
 	if state := jobs.State(f["state"]); state.Ended() {
 		e := jobs.Event{At: jobs.AtMS(number(f["ended"])), Event: string(state)}
 		note := f["reason"]
@@ -247,6 +255,7 @@ func inquiries(f, answers map[string]string) []jobs.Event {
 		events = append(events, jobs.Event{At: jobs.AtMS(number(part[0])), Event: "inquiry", N: n, By: "worker", DurationMS: &duration,
 			Status: int(number(part[3])), Note: &note})
 	}
+	slices.SortFunc(events, func(a, b jobs.Event) int { return cmp.Compare(a.N, b.N) })
 	return events
 }
 

@@ -54,6 +54,7 @@ type Metrics struct {
 	conflicts       *prometheus.CounterVec
 
 	clockSteps         prometheus.Counter
+	rollbacks          prometheus.Counter
 	resultWriteRetries prometheus.Counter
 	panics             prometheus.Counter
 	redisUp            prometheus.Gauge
@@ -100,6 +101,7 @@ func New(o Options) *Metrics {
 	m.lateResults = m.counters("late_results_total", "Results recorded by a worker that no longer held the claim.", "dependency")
 	m.conflicts = m.counters("conflicts_total", "Operations whose results contradict each other.", "dependency")
 
+	m.rollbacks = m.counter("ledger_rollbacks_total", "Times that Redis was found to have lost attempts it had acknowledged.")
 	m.clockSteps = m.counter("clock_steps_total", "Steps of Redis' clock against this process's monotonic clock.")
 	m.resultWriteRetries = m.counter("result_write_retries_total", "Results written again because Redis had not taken them.")
 	m.panics = m.counter("panics_total", "Panics caught in handlers.")
@@ -251,6 +253,9 @@ func (m *Metrics) Conflict(dep jobs.Dependency) { m.inc(m.conflicts, dep) }
 func (m *Metrics) inc(v *prometheus.CounterVec, dep jobs.Dependency) {
 	v.WithLabelValues(m.declared.dependency(dep)).Inc()
 }
+
+// LedgerRollback counts one rollback of the store that this process noticed.
+func (m *Metrics) LedgerRollback() { m.rollbacks.Inc() }
 
 // ClockStep counts a step of Redis' clock.
 func (m *Metrics) ClockStep() { m.clockSteps.Inc() }

@@ -66,6 +66,7 @@ func (c *conveyor) deliver(ctx context.Context, d ledger.Delivery) {
 	}
 	switch b.Status {
 	case ledger.BeginGranted:
+		c.remember(k, b.Grant)
 		c.attempt(ctx, k, d, b.Grant, startedAt)
 	case ledger.BeginHeld:
 		if d.Lane == ledger.LaneRetry {
@@ -88,7 +89,7 @@ func (c *conveyor) begin(ctx context.Context, k *kind, d ledger.Delivery, runID 
 	for {
 		var b ledger.Begin
 		err := within(ctx, beginTry, func(ctx context.Context) (err error) {
-			b, err = c.r.ledger.Begin(ctx, c.d.terms, k.target, k.maxAttempts, d, runID)
+			b, err = c.r.ledger.Begin(ctx, c.terms(), k.target, k.maxAttempts, d, runID)
 			return err
 		})
 		if err == nil {
@@ -134,6 +135,7 @@ func (c *conveyor) attempt(ctx context.Context, k *kind, d ledger.Delivery, g *l
 	if c.r.guard(g.ID.String(), func() { res = c.call(ctx, k, d, g, startedAt, &sent) }) {
 		res = panicResult(sent, time.Since(sendAt))
 	}
+	c.memory.finish(g.RunID, res.Outcome, res.Class)
 	c.finish(ctx, k, g, res)
 	c.r.guard(g.ID.String(), func() { c.r.called(c.d.name, g, res, sent, g.DeadlineLeft-time.Since(startedAt)) })
 }

@@ -32,6 +32,9 @@ const (
 	// maxSpare bounds that, per slot: if the process is killed, what it had taken waits
 	// for the end of its release lease.
 	maxSpare = 1
+	// settleStore is how long after Redis came back nothing is released: by then every
+	// process has compared what it saw with what Redis has.
+	settleStore = 2 * time.Second
 	// redisTimeout bounds a call to Redis that only the conveyor waits for.
 	redisTimeout = 5 * time.Second
 )
@@ -45,6 +48,7 @@ type conveyor struct {
 	server *asynq.Server
 	wake   chan struct{} // capacity 1: the loop has something to look at
 	slots  chan struct{} // capacity d.slots: who holds one may make a call
+	memory memory
 
 	begun  atomic.Int64 // attempts under way, and begins
 	paused atomic.Bool  // a person holds the dependency, as the last release said

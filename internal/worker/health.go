@@ -28,10 +28,11 @@ type health struct {
 	metrics *metrics.Metrics
 	ask     chan struct{} // capacity 1: wakes watch
 
-	mu   sync.Mutex    // guards down, up, upAt
+	mu   sync.Mutex    // guards the rest
 	down error         // what is wrong; nil while Redis can be used
 	up   chan struct{} // closed while Redis can be used
 	upAt time.Time     // since when it can be used, or last could
+	back bool          // it was away at least once
 }
 
 // newHealth begins as usable: the worker starts only once Redis has answered.
@@ -79,6 +80,13 @@ func (h *health) usableFor() time.Duration {
 		return 0
 	}
 	return time.Since(h.upAt)
+}
+
+// justBack reports whether Redis was away less than span ago.
+func (h *health) justBack(span time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.back && (h.down != nil || time.Since(h.upAt) < span)
 }
 
 // await blocks until Redis can be used, or until done is closed: then false.
@@ -132,7 +140,7 @@ func (h *health) restore() {
 	if h.down == nil {
 		return
 	}
-	h.down, h.upAt = nil, time.Now()
+	h.down, h.upAt, h.back = nil, time.Now(), true
 	close(h.up)
 	h.metrics.RedisUp(true)
 	h.log.LogAttrs(context.Background(), slog.LevelInfo, "redis can be used again")

@@ -93,6 +93,9 @@ func refusalOf(e ledger.Ended) metrics.Refusal {
 // refused logs and counts one retry that could not go when it was due, or never
 // will. attempt is the last one made.
 func (r *run) refused(dep jobs.Dependency, id jobs.ID, attempt int, why metrics.Refusal, class jobs.Class, correlation string, level slog.Level) {
+	if why == metrics.Refusal(jobs.HoldRolledBack) {
+		why = metrics.Refusal(jobs.HoldPaused) // the store itself holds the dependency, until a person resumes it
+	}
 	if slices.Contains(metrics.Refusals, why) {
 		r.o.Metrics.RetryRefused(dep, why, class)
 	}

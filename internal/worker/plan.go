@@ -58,7 +58,7 @@ func newPlan(c *config.Config) (*plan, error) {
 				Dependency: name,
 				Budget: budget.Params{RatioMilli: d.Budget.RatioMilli, Cap: d.Budget.Cap,
 					FloorMilliPerSecond: d.Budget.FloorMilliPerSecond},
-				MaxInFlight: d.MaxInFlight, MinResponse: d.MinResponse,
+				MaxInFlight: d.MaxInFlight, MinResponse: d.MinResponse, ClaimLease: policy.ClaimLease(d.Timeout),
 			},
 		}
 	}
@@ -83,6 +83,15 @@ func newPlan(c *config.Config) (*plan, error) {
 		d.known = slices.Sorted(maps.Keys(d.kinds))
 	}
 	return p, nil
+}
+
+// specOf returns what holds of any kind of a dependency: limits and retention are its own.
+func (p *plan) specOf(name jobs.Dependency) jobs.KindSpec {
+	at := slices.IndexFunc(p.specs, func(s jobs.KindSpec) bool { return s.Dependency == name })
+	if at < 0 {
+		return jobs.KindSpec{}
+	}
+	return p.specs[at]
 }
 
 // names returns the dependencies, sorted.

@@ -71,12 +71,15 @@ func (c *conveyor) release(ctx context.Context) {
 		return
 	}
 	want := c.d.slots - int(c.begun.Load()) + c.spare()
+	if c.r.health.justBack(settleStore) {
+		want = 0 // who knows most of what was written ahead shall look first
+	}
 	if c.room() == 0 {
 		want = 0 // what waits here was released so long ago that the ledger's count forgets it
 	}
 	var rel ledger.Release
 	err := within(ctx, redisTimeout, func(ctx context.Context) (err error) {
-		rel, err = c.r.ledger.Release(ctx, c.d.terms, c.d.known, want)
+		rel, err = c.r.ledger.Release(ctx, c.terms(), c.d.known, want)
 		return err
 	})
 	if err != nil {
@@ -88,6 +91,8 @@ func (c *conveyor) release(ctx context.Context) {
 	}
 	c.r.o.Metrics.Polled(c.d.name, time.Now())
 	c.r.sawClock(asked, rel.Now)
+	c.memory.saw(rel.Begins)
+	c.rolledBack(rel.RolledBack)
 	c.paused.Store(rel.Hold == jobs.HoldPaused)
 	c.mu.Lock()
 	c.hold = rel.Hold

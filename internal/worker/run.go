@@ -298,6 +298,9 @@ func (r *run) reasons() []string {
 		why = append(why, fmt.Sprintf("%d results wait to be written", r.pending.len()))
 	}
 	for _, name := range r.plan.names() {
+		if at := r.conveyors[name].memory.since(); !at.IsZero() {
+			why = append(why, fmt.Sprintf("redis lost attempts of %s that it had acknowledged (noticed %s): check, then resume it", name, at.Format(time.RFC3339)))
+		}
 		if !r.steady(name) {
 			why = append(why, fmt.Sprintf("redis' clock stepped: %s waits for a claim lease", name))
 		}

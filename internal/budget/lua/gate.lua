@@ -1,6 +1,7 @@
 -- Library gate: may this dependency get one more call?
 -- State: HASH P..'gate' (tokens, rest and filled_at of the bucket, hold and
--- hold_until of a pause, last_now). Parameters come with each call, never from the hash:
+-- hold_until of a pause, turn, rolled: since when the store is known to have lost
+-- attempts, last_now). Parameters come with each call, never from the hash:
 --   ratio  milli-tokens put in per first attempt sent
 --   cap    tokens at most
 --   floor  milli-tokens put in per second
@@ -23,7 +24,7 @@ end
 local bucket, dirty
 function gate.load(now)
   if bucket then return bucket end
-  local v = redis.call('HMGET', P .. 'gate', 'tokens', 'filled_at', 'rest', 'hold', 'hold_until', 'turn')
+  local v = redis.call('HMGET', P .. 'gate', 'tokens', 'filled_at', 'rest', 'hold', 'hold_until', 'turn', 'rolled')
   local cap, floor = arg('cap') * CALL, arg('floor')
   local tokens, filled = whole(v[1]), whole(v[2])
   local rest = math.min(whole(v[3]) or 0, 999)
@@ -33,7 +34,7 @@ function gate.load(now)
   rest = rest + math.max(now - filled, 0) * floor
   tokens, rest = tokens + math.floor(rest / 1000), rest % 1000
   if tokens >= cap then tokens, rest = cap, 0 end
-  local g = {now = now, cap = cap, floor = floor, ratio = arg('ratio'), tokens = tokens, rest = rest, turn = v[6] or 'inquiry'}
+  local g = {now = now, cap = cap, floor = floor, ratio = arg('ratio'), tokens = tokens, rest = rest, turn = v[6] or 'inquiry', rolled = whole(v[7])}
   if v[4] and v[4] ~= '' then
     local untl = whole(v[5]) or 0
     if untl == 0 or untl > now then

@@ -4,6 +4,7 @@ ARGV     id, delivery, run (run id of this handler run)
          class          configured idempotency of the kind
          base, keyheader, window (ms)  what this process would send to and under
          max_attempts, min_response (ms), lease (claim lease, ms)
+         seen           attempts written ahead, as far as this process knows
          ratio, cap, floor; keep_succeeded, keep_cancelled (ms)
 RETURNS  'granted', the stored request, and lines of name and value in turn: attempt, lease_left, deadline_left (ms), used, extra, unknown (1: an
          earlier attempt is unknown), safe_for (ms a resend stays safe, -1 = always, 0 = never), class, cred, ikey,
@@ -30,7 +31,7 @@ local function granted(n, class, target, before)
     'fp', op.f.fp or '', 'target', target, 'created', op.f.created or '0', 'deadline', op.f.deadline or '0',
     'refusals', op.f.refusals or '0', 'losses', op.f.losses or '0', 'delivery', op.f.delivery or '0',
     'first', op.f.first or '0', 'safe', op.f.safe or '0', 'window', op.f.window or '0',
-    'unk', op.f.unk or '', 'unk_target', op.f.target or '', 'started', string.match(op.f['a' .. int(n)] or '', '^%d+') or '0', 'idem', op.f.idem or 'none'}, '\n')}
+    'unk', op.f.unk or '', 'unk_target', op.f.target or '', 'seq', int(rollback.seq()), 'started', string.match(op.f['a' .. int(n)] or '', '^%d+') or '0', 'idem', op.f.idem or 'none'}, '\n')}
 end
 
 local class = settle.class(op, A.class)
@@ -53,7 +54,9 @@ end
 
 local g = gate.load(now)
 local lane = op.f.grant
+rollback.check(g, now)
 local why, wait = gate.closed(g)
+if not why and g.rolled and not rollback.harmless(op, class, now) then why, wait = 'rolled_back', 1000 end
 if why then wait = math.min(wait, 1000) end -- a pause may be resumed early
 if not why and lane == 'retry' and not gate.spend(g) then
   why, wait = 'budget', gate.tokens_in(g, 1)
@@ -80,5 +83,5 @@ settle.forget_runs(op)
 claim.take(op, A.run, n, now + arg('lease'))
 record.move(op, 'attempting', now, now + arg('lease'))
 record.save(op)
-record.began()
+rollback.began()
 return granted(n, class, target, before)

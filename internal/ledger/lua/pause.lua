@@ -3,7 +3,7 @@ KEYS[1]  <namespace>:{<dependency>}
 ARGV     action (pause | resume), span (ms until it ends by itself, 0 = until resumed), by, note
 RETURNS  hold ('paused' or ''), until (ms since the epoch, 0 = until resumed)
 LIMIT    one hash
-INVARIANT deadlines run on; no operation changes
+INVARIANT resume also ends what a rollback of the store holds; deadlines run on; no operation changes
 ]]
 local now = clock()
 local untl = 0
@@ -11,7 +11,7 @@ if A.action == 'pause' then
   if arg('span') > 0 then untl = now + arg('span') end
   redis.call('HSET', P .. 'gate', 'hold', 'paused', 'hold_until', int(untl), 'hold_by', A.by or '', 'hold_note', A.note or '', 'hold_since', int(now))
 else
-  redis.call('HDEL', P .. 'gate', 'hold', 'hold_until', 'hold_by', 'hold_note', 'hold_since')
+  redis.call('HDEL', P .. 'gate', 'hold', 'hold_until', 'hold_by', 'hold_note', 'hold_since', 'rolled')
 end
 record.audit('-', A.action, '', '', now)
 return {A.action == 'pause' and 'paused' or '', int(untl)}

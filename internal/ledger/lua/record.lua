@@ -137,13 +137,6 @@ function record.flush()
 end
 after[#after + 1] = record.flush
 
--- began counts one attempt written ahead.
-local begins = 0
-function record.began() begins = begins + 1 end
-after[#after + 1] = function()
-  if begins > 0 then redis.call('INCRBY', P .. 'seq', begins) end
-end
-
 local INDEXES = {
   waiting = {'waiting', 'due:first', 'due:retry'},
   released = {'released:first', 'released:retry'},

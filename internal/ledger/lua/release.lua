@@ -5,8 +5,11 @@ ARGV     want           deliveries that this process can take now
          max_in_flight  released and attempting at most, 0 = no limit
          release_lease  ms after which an undelivered release returns
          min_response   ms; what cannot make its deadline ends at once, without a token
+         seen           attempts written ahead, as far as this process knows
+         lease          claim lease, ms
          ratio, cap, floor; keep_succeeded, keep_cancelled (ms)
-RETURNS  hold ('' or why nothing more leaves), next (ms until it is worth asking again), more (1: ask at once), TIME (ms),
+RETURNS  hold ('' or why nothing more leaves), next (ms until it is worth asking again), more (1: ask at once), TIME (ms), attempts written
+         ahead, since when the store is known to have lost some (ms or ''),
          then per delivery 6 items 'give', id, number, lane, losses, due (next_at, ms); then 'held' pairs
          '<id> <sends> <class> <corr>' of the retries that came due in this call and stay; then 'ended' pairs
 LIMIT    moves 100 due operations, looks at 100 of each lane
@@ -28,7 +31,8 @@ record.flush()
 local more = #due == LIMIT
 
 local t = redis.call('TIME') -- as it is: clock() hides a short step back
-local out = {'', '', '', int(tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000))}
+rollback.check(g, now)
+local out = {'', '', '', int(tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)), int(rollback.seq()), g.rolled and int(g.rolled) or ''}
 
 -- room: how many may leave; why: what keeps others when it is used up; again: when
 -- it is worth asking then. A slot is kept for a promise of the last two seconds. One
@@ -48,6 +52,7 @@ local closed, closed_in = gate.closed(g)
 if closed then room, why, again = 0, closed, closed_in end
 room = math.max(room, 0)
 
+local rolled_back = false -- something stays because attempts may be missing from its record
 local function take(lane, most)
   if most <= 0 then return 0 end
   local given, gone = 0, 0
@@ -71,6 +76,8 @@ local function take(lane, most)
       settle.leave(op, 'waiting', nil, now)
       record.save(op)
       gone = gone + 1
+    elseif g.rolled and not rollback.harmless(op, op.f.idem, now) then
+      rolled_back = true
     elseif string.find(A.kinds or '', ' ' .. op.kind .. ' ', 1, true) then
       local at = op.f.next or '0'
       record.add(op, 'delivery', 1)
@@ -99,7 +106,9 @@ local hold, next_in = '', 1000
 record.flush()
 local left = redis.call('ZCARD', P .. 'due:retry')
 if left + redis.call('ZCARD', P .. 'due:first') > 0 then
-  if first + retries >= room then
+  if rolled_back then
+    hold = 'rolled_back'
+  elseif first + retries >= room then
     hold, next_in = why, again
     if why == '' then more = true end
   elseif left > 0 and retries >= tokens then

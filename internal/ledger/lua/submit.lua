@@ -4,7 +4,7 @@ ARGV     n              operations in this call
          e1, e2, ...    JSON of each: id, fp (fingerprint), idem (class), window (ms), base (base_url without
                         credentials), cred, keyheader, ikey (only when it is not KIND:KEY), corr, deadline_at (ms) or
                         deadline_span (ms), not_before (ms), created (ms), delay (ms until the first attempt here),
-                        att {id, outcome, n, first (ms), class, codes, counted, keyed}
+                        att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed}
          q1, q2, ...    the stored request of each
          keys           dedupe window in ms, 0 = for ever
          max_backlog    operations on their way at most; 10 % more for unknown outcomes
@@ -80,6 +80,17 @@ local function sent_target(op, e)
   return resend_target(op, e)
 end
 
+-- known_success: a worker remembers that this send, which the store had lost, took effect.
+local function known_success(op, att)
+  if att.outcome ~= 'succeeded' then return end
+  if op.f.state == 'attempting' then
+    record.set(op, 'known_ok', '1')
+  else
+    if op.f.state == 'cancelled' or (op.f.state == 'dead' and op.f.reason == 'permanent') then record.flag(op, 'conflict') end
+    settle.succeed(op, now)
+  end
+end
+
 -- merge adds a send that a duplicate submission reports. Never dropped.
 local function merge(op, e, target)
   local att = e.att
@@ -103,6 +114,7 @@ local function merge(op, e, target)
     settle.applied(op)
     record.flag(op, 'conflict')
   end
+  known_success(op, att)
   record.save(op)
 end
 
@@ -187,6 +199,7 @@ for i = 1, arg('n') do
         backlog = backlog + 1
         if not soonest or at < soonest then soonest = at end
       end
+      if att then known_success(op, att) end
       record.save(op)
       say('accepted', op, false)
     end
