@@ -56,6 +56,9 @@ type reading struct {
 // notFound: this answer, if it arrived, says that there is nothing.
 func (r reading) notFound() bool { return r.status == http.StatusOK && r.items == 0 && !r.left }
 
+// found: this answer, if it arrived, says that there is something.
+func (r reading) found() bool { return r.status == http.StatusOK && r.items > 0 && !r.left }
+
 // door stands before the gateway and writes down who comes, also what a fault
 // resets before it is read.
 type door struct {

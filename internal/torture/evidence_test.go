@@ -59,6 +59,7 @@ func (r *rig) gather() evidence {
 		c := e.cases[i]
 		c.detail, c.effects = d, effects[[2]string{routeOf[c.id.Kind], c.ref()}]
 		slices.SortFunc(c.arrivals, func(a, b *arrival) int { return a.at.Compare(b.at) })
+		slices.SortFunc(c.readings, func(a, b reading) int { return a.at.Compare(b.at) })
 	}
 	if e.counts, err = r.direct.Counts(ctx, dependency); err != nil {
 		r.t.Fatal(err)

@@ -46,7 +46,10 @@ type verdict struct {
 	surplus  int            // attempts of lost workers that never arrived
 	onWire   int            // requests of the workers
 	recovery []time.Duration
-	suspects map[string]*caseFile // whose account is printed
+	// Orders that count as not applied, and took effect in a part of the ledger that
+	// was cut off: counted apart, nobody who is left can know it.
+	forgotten int
+	suspects  map[string]*caseFile // whose account is printed
 }
 
 func (v *verdict) promise(name string) *promise {
@@ -173,21 +176,24 @@ func (v *verdict) never(c *caseFile) {
 	}
 }
 
-// provenNot: between two requests the gateway said twice that there is nothing.
+// provenNot: between two requests the gateway said twice that there is nothing, and
+// never that there is something.
 func (c *caseFile) provenNot(before, after *arrival) bool {
 	var first time.Time
+	proven := false
 	for _, r := range c.readings {
 		switch {
 		case r.at.Before(before.ended) || r.ended.After(after.at):
+		case r.found():
+			first, proven = time.Time{}, false
 		case !r.notFound():
-			first = time.Time{}
 		case first.IsZero():
 			first = r.at
-		case r.at.Sub(first) >= notFoundGap:
-			return true
+		default:
+			proven = proven || r.at.Sub(first) >= notFoundGap
 		}
 	}
-	return false
+	return proven
 }
 
 // resent looks into the ledger: an attempt of a worker that was begun after one with
@@ -270,6 +276,12 @@ func (v *verdict) word(c *caseFile) {
 	case jobs.AppliedYes:
 		v.check(word, c, c.effects > 0, "counts as applied, and took no effect")
 	case jobs.AppliedNo:
+		if exempt(c.order) {
+			if c.effects > 0 {
+				v.forgotten++
+			}
+			return
+		}
 		// Of a call that the shop forgot nobody told the ledger.
 		v.check(word, c, c.effects == 0 || c.way == calledSilent, "counts as not applied, and took effect")
 	}

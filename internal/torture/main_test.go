@@ -1,11 +1,14 @@
 package torture
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 var (
@@ -22,6 +25,7 @@ var binaries string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	redis.SetLogger(silent{}) // that Redis is away is what we do here
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "redrive-torture-")
 		if err != nil {
@@ -38,3 +42,8 @@ func TestMain(m *testing.M) {
 		return m.Run()
 	}())
 }
+
+// silent takes what the Redis client says of broken connections.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}

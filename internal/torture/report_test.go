@@ -47,6 +47,7 @@ func (r run) markdown() string {
 	line("requests at the gateway", r.requests)
 	line("of these by workers, each an attempt in the ledger", r.verdict.onWire)
 	line("surplus attempts: the worker died between write-ahead and send", r.verdict.surplus)
+	line("took effect inside a tail that was cut off, and counts as not applied", r.verdict.forgotten)
 	for _, state := range slices.Sorted(maps.Keys(r.verdict.states)) {
 		line("ended "+state, r.verdict.states[state])
 	}

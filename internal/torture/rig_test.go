@@ -30,7 +30,7 @@ const (
 
 	// withInquiry gives the kinds of class none and conditional an inquiry. Without one,
 	// what is unknown of them ends dead(unsafe).
-	withInquiry = false
+	withInquiry = true
 	// withTailCuts lets the script roll Redis back. It stays off while a rollback is
 	// not detected.
 	withTailCuts = false
@@ -40,6 +40,8 @@ const (
 	restWithin = 2 * time.Minute
 )
 
+// configText has a min_response that leaves room for an arrival to be noted late: the
+// door shares its machine with everything that is taken apart.
 const configText = `redis: {url: '%s', namespace: %s}
 listen: 127.0.0.1:0
 shutdown_grace: 3s
@@ -48,7 +50,7 @@ dependencies:
   payrail:
     base_url: '%s'
     timeout: %s
-    min_response: 300ms
+    min_response: 700ms
     slots: 10
     max_in_flight: 0
     budget: {ratio: 1, cap: 10000, floor_per_second: 1000}
@@ -291,8 +293,8 @@ func (r *rig) misbehave(fault string) {
 	}
 }
 
-// open counts the operations that are not at rest, of some kinds or of all.
-func (r *rig) open(kinds ...jobs.Kind) (int, error) {
+// open lists the operations that are not at rest, of some kinds or of all.
+func (r *rig) open(kinds ...jobs.Kind) ([]jobs.Operation, error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
 	defer cancel()
 	states := []jobs.State{jobs.Waiting, jobs.Released, jobs.Attempting}
@@ -300,19 +302,19 @@ func (r *rig) open(kinds ...jobs.Kind) (int, error) {
 		states = append(states, jobs.Unresolved)
 	}
 	page, err := r.direct.List(ctx, ledger.Filter{States: states, Kinds: kinds}, r.specs)
-	return len(page.Items), err
+	return page.Items, err
 }
 
 // rest waits until everything is at rest, on the gateway's side too.
 func (r *rig) rest() (took time.Duration, err error) {
 	r.misbehave(`{"mode":"none"}`)
 	began := time.Now()
-	open := 0
+	var open []jobs.Operation
 	if !poll(restWithin, func() bool {
 		open, err = r.open()
-		return err == nil && open == 0 && r.door.busy() == 0
+		return err == nil && len(open) == 0 && r.door.busy() == 0
 	}) {
-		return time.Since(began), errors.Join(err, fmt.Errorf("%d operations and %d requests are not at rest after %s", open, r.door.busy(), restWithin))
+		return time.Since(began), errors.Join(err, fmt.Errorf("%d operations and %d requests are not at rest after %s", len(open), r.door.busy(), restWithin))
 	}
 	return time.Since(began), nil
 }

@@ -1,11 +1,20 @@
 package torture
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"testing"
 	"time"
+
+	"redrive/internal/jobs"
 )
 
 // cutTail rolls Redis back: kill -9, the end of the append-only file cut off, start.
@@ -24,51 +33,54 @@ func (r *rig) cutTail(s step) {
 	for range cap(r.shop.room) {
 		<-r.shop.room
 	}
-	if !poll(time.Minute, func() bool { n, err := r.open(kindNone, kindConditional); return err == nil && n == 0 }) {
+	if !poll(time.Minute, func() bool { open, err := r.open(kindNone, kindConditional); return err == nil && len(open) == 0 }) {
 		r.shop.breach("before a cut of the tail: the kinds of class none and conditional did not come to rest within a minute")
 		return
 	}
-	file, mark := r.tail()
 	from := time.Now()
+	open, err := r.open()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	file, mark := r.tail()
 	time.Sleep(s.span)
 
 	down := time.Now()
 	r.server.Kill9()
-	after, size := r.tail()
-	if after != file || size <= mark {
-		r.server.Restart() // rewritten meanwhile: what is old and what is new cannot be told apart
-		r.outage(down, time.Now())
-		return
+	last, size := r.tail()
+	orders := r.mayBeCut(from, open)
+	cut := int64(0)
+	if last == file { // else it was rewritten meanwhile, and what is older cannot be told apart
+		if cut, err = boundary(file, mark+(size-mark)/2); err != nil {
+			r.t.Fatal(err)
+		}
 	}
-	orders := r.mayBeCut(from)
-	// Anywhere: Redis itself goes back to the last whole command or transaction
-	// (aof-load-truncated).
-	if err := os.Truncate(file, mark+(size-mark)/2); err != nil {
-		r.t.Fatal(err)
+	if cut > mark {
+		if err := os.Truncate(file, cut); err != nil {
+			r.t.Fatal(err)
+		}
+		r.shop.count("bytes of the tail cut off", int(size-cut))
 	}
 	r.server.Restart()
 	r.outage(down, time.Now())
 	again := make([]*handover, 0, len(orders))
 	for _, o := range orders {
-		h := &handover{o: o, want: fresh, what: "handed over again after a cut"}
-		h.submission = o.submission(o.said())
-		again = append(again, h)
+		again = append(again, &handover{o: o, want: fresh, what: "handed over again after a cut", submission: o.submission(o.said())})
 	}
 	r.shop.submit(r.t.Context(), again)
 }
 
 // mayBeCut marks and returns the orders whose records may be inside the tail: handed
-// over since from, or not ended then.
-func (r *rig) mayBeCut(from time.Time) []*order {
+// over since from, or open then.
+func (r *rig) mayBeCut(from time.Time, open []jobs.Operation) []*order {
+	ids := map[jobs.ID]bool{}
+	for _, o := range open {
+		ids[o.ID()] = true
+	}
 	var out []*order
 	for _, o := range r.shop.book.list() {
-		if o.id.Kind != kindKeyed && o.id.Kind != kindNatural {
-			continue
-		}
 		o.mu.Lock()
-		touched := o.touchedAt.After(from)
-		recent := o.accepted && o.touchedAt.After(from.Add(-2*time.Minute))
-		if touched || recent {
+		if o.touchedAt.After(from) || ids[o.id] {
 			o.inCut = true
 			if o.accepted {
 				out = append(out, o)
@@ -100,9 +112,105 @@ func (r *rig) tail() (file string, size int64) {
 	return file, info.Size()
 }
 
+// boundary returns the end of the last whole command or transaction that lies before
+// limit. A cut anywhere else would not do: Redis (7.0, aof-load-truncated) goes back
+// to the last whole command, even within a transaction, and appends what comes next
+// to the half transaction; at the start after that it executes the half.
+func boundary(file string, limit int64) (int64, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return lastBoundary(bufio.NewReaderSize(io.LimitReader(f, limit), 1<<20))
+}
+
+func lastBoundary(r *bufio.Reader) (int64, error) {
+	var at, end int64
+	within := false // a transaction
+	for {
+		name, n, err := readCommand(r)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return end, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("append-only file, after byte %d: %w", at, err)
+		}
+		at += n
+		switch strings.ToUpper(name) {
+		case "MULTI":
+			within = true
+		case "EXEC":
+			within = false
+		}
+		if !within {
+			end = at
+		}
+	}
+}
+
+// readCommand reads one command and returns its name and length.
+func readCommand(r *bufio.Reader) (name string, length int64, err error) {
+	number := func(mark byte) (int, error) {
+		line, err := r.ReadBytes('\n')
+		length += int64(len(line))
+		if err != nil {
+			return 0, io.ErrUnexpectedEOF
+		}
+		if line[0] != mark {
+			return 0, fmt.Errorf("want %q, got %.40q", mark, line)
+		}
+		return strconv.Atoi(string(bytes.TrimSpace(line[1:])))
+	}
+	args, err := number('*')
+	if err != nil {
+		return "", 0, err
+	}
+	for i := range args {
+		size, err := number('$')
+		if err != nil {
+			return "", 0, err
+		}
+		arg := make([]byte, size+2)
+		if _, err := io.ReadFull(r, arg); err != nil {
+			return "", 0, io.ErrUnexpectedEOF
+		}
+		length += int64(len(arg))
+		if i == 0 {
+			name = string(arg[:size])
+		}
+	}
+	return name, length, nil
+}
+
 // exempt: a rollback takes attempts out of the ledger that were on the wire.
 func exempt(o *order) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inCut
+}
+
+func TestTailIsCutBetweenTransactions(t *testing.T) {
+	t.Parallel()
+	const set = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n"
+	const text = set + "*1\r\n$5\r\nMULTI\r\n" + set + "*1\r\n$4\r\nEXEC\r\n" + set
+	transaction := len(text) - len(set) // its end
+	for limit := range len(text) + 1 {
+		want := 0
+		switch {
+		case limit == len(text):
+			want = len(text)
+		case limit >= transaction:
+			want = transaction
+		case limit >= len(set):
+			want = len(set)
+		}
+		got, err := lastBoundary(bufio.NewReader(strings.NewReader(text[:limit])))
+		if err != nil || got != int64(want) {
+			t.Errorf("cut at %d: got %d (%v), want %d", limit, got, err, want)
+		}
+	}
+	if _, err := lastBoundary(bufio.NewReader(strings.NewReader("hello\r\n"))); err == nil {
+		t.Error("what is no command must be an error")
+	}
 }
