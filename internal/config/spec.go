@@ -58,7 +58,8 @@ func (c *Config) kindSpec(k *Kind) jobs.KindSpec {
 		s.KeyHeader, s.KeyWindowMS, s.KeyMaxLength = key.Header, ms(key.Window), key.MaxLength
 	}
 	if q := k.Inquiry; q != nil {
-		s.Inquiry = &jobs.InquirySpec{SettleMS: ms(q.Settle), GiveUpAfterMS: ms(q.GiveUpAfter)}
+		params, _ := q.Needs()
+		s.Inquiry = &jobs.InquirySpec{SettleMS: ms(q.Settle), GiveUpAfterMS: ms(q.GiveUpAfter), Params: params}
 	}
 	if void := k.VoidLate; void != nil {
 		s.Void = &jobs.VoidSpec{Kind: void.Kind, Params: maps.Clone(void.Params)}

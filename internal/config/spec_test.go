@@ -20,7 +20,7 @@ operations:
     request: {path: /v1/charges}
     idempotency: keyed
     columns: {amount: /amount}
-    inquiry: {request: {path: "/v1/charges?reference={key}"}, succeeded: size(body.data) > 0, settle: 40s}
+    inquiry: {request: {path: "/v1/charges?reference={key}&account={params.account}"}, succeeded: size(body.data) > 0, settle: 40s}
     on_late_success: void
     void: {kind: void, params: {reference: key}}
 retention: {dead: 1h}
@@ -43,7 +43,7 @@ retention: {dead: 1h}
 		s.MinResponseMS != 150 || s.MaxBacklog != 1_000_000 || s.Columns["amount"] != "/amount" {
 		t.Errorf("got %+v", s)
 	}
-	if *s.Inquiry != (jobs.InquirySpec{SettleMS: 40_000, GiveUpAfterMS: 259_200_000}) || s.Void.Kind != "void" || s.Void.Params["reference"] != "key" {
+	if !reflect.DeepEqual(*s.Inquiry, jobs.InquirySpec{SettleMS: 40_000, GiveUpAfterMS: 259_200_000, Params: []string{"account"}}) || s.Void.Kind != "void" || s.Void.Params["reference"] != "key" {
 		t.Errorf("inquiry %+v, void %+v", s.Inquiry, s.Void)
 	}
 	if want := (jobs.Retention{SucceededMS: 604_800_000, CancelledMS: 604_800_000, DeadMS: 3_600_000, KeysMS: 7_776_000_000, AuditMS: 31_536_000_000}); s.Retention != want {

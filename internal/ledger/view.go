@@ -21,6 +21,7 @@ type Detail struct {
 	Request   jobs.Request      // zero after retention
 	Answers   map[string]string // "<attempt>" -> body of the answer
 	Tombstone bool              // bodies are gone
+	Bare      bool              // only the gateway knows it: it was taken in to be asked about, and has no request
 	Ref       string            // what a person gave as proof
 	By        string            // who resolved it
 	Used      int               // sends that count against the attempts allowed
@@ -66,7 +67,7 @@ func (r detailReply) detail(p Place, spec *jobs.KindSpec) (*Detail, error) {
 	}
 	d := &Detail{Operation: operation(p.Dependency, p.ID, record, spec), Answers: map[string]string{}, Tombstone: record["tombstone"] != ""}
 	d.Ref, d.By = record["ref"], record["by"]
-	d.marked = record["unk"] != ""
+	d.marked, d.Bare = record["unk"] != "", record["bare"] != ""
 	d.Used, d.target, d.first = int(number(record["used"])), record["target"], number(record["first"])
 	if raw := r.request.Val(); raw != "" {
 		request, err := decodeRequest([]byte(raw))
