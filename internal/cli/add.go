@@ -146,6 +146,11 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 		}
 		return &failure{exitUsage, fmt.Errorf("%s refused: %w", sub.ID(), err)}
 	}
+	more, err := s.warnings(ctx, sub)
+	if err != nil {
+		return err
+	}
+	entry.Warnings = append(entry.Warnings, more...)
 	receipts, err := s.ledger.Submit(ctx, submitTerms(spec), []ledger.Entry{entry})
 	if err != nil {
 		return &noted{err, "it may have been accepted: repeating the same add is safe"}

@@ -7,34 +7,49 @@ import (
 	"redrive/internal/jobs"
 )
 
-// next says what a person can do about a dead letter, most likely first. sent says
-// how often and under which key it went out.
-func next(o *jobs.Operation, sent string, now time.Time) []string {
+// advice is what the advice to a person rests on.
+type advice struct {
+	op     *jobs.Operation
+	sent   string // how often and under which key it went out
+	unsafe string // why a resend is not safe; "" if it is
+	asks   bool   // its kind has an inquiry
+	bare   bool   // it has no request
+	now    time.Time
+}
+
+// next says what a person can do about a dead letter or an unresolved operation,
+// most likely first.
+func (a advice) next() []string {
+	o, id := a.op, a.op.ID()
+	if o.State == jobs.Unresolved {
+		return a.unresolved()
+	}
 	if o.State != jobs.Dead {
 		return []string{"nothing: it is " + string(o.State) + ", not a dead letter"}
 	}
-	id := o.ID()
 	requeue := func(flags string) string {
 		return fmt.Sprintf("enqueue dlq requeue %s%s --note WHY", id, flags)
 	}
 	discard := fmt.Sprintf("enqueue dlq discard %s --note WHY", id)
-	if !o.DeadlineAt.After(now) {
+	if !o.DeadlineAt.After(a.now) {
 		requeue = func(flags string) string {
 			return fmt.Sprintf("enqueue dlq requeue %s%s --deadline 2h --note WHY   (its deadline is over: it needs a new one)", id, flags)
 		}
 	}
 	if o.Applied == jobs.AppliedUnknown {
-		lines := []string{
-			fmt.Sprintf("it may have taken effect (%s): look for it at %s", sent, o.Dependency),
-			"then say what you found:",
-			fmt.Sprintf("enqueue resolve %s --applied --ref ID --note WHY   (it is there)", id),
-			fmt.Sprintf("enqueue resolve %s --not-applied --note WHY   (it is not there; after that it can be requeued)", id),
-			fmt.Sprintf("enqueue resolve %s --written-off --note WHY   (nobody can tell, and nobody will ask any more)", id),
+		lines := []string{fmt.Sprintf("it may have taken effect (%s)", a.sent)}
+		switch {
+		case a.unsafe != "":
+			lines = append(lines, "a resend is not safe: "+a.unsafe)
+		case !a.bare:
+			lines = append(lines, "a resend is still safe:", requeue(""), "or:")
 		}
-		if o.Idempotency == jobs.IdempotencyNatural || o.KeySafeUntil != nil && o.KeySafeUntil.After(now) {
-			lines = append(lines, "or, as long as a resend is safe:", requeue(""))
+		if a.asks {
+			lines = append(lines, fmt.Sprintf("have %s asked:", o.Dependency), fmt.Sprintf("enqueue reconcile %s --note WHY", id), "or look for it there yourself, then say what you found:")
+		} else {
+			lines = append(lines, fmt.Sprintf("kind %s has no inquiry, so nobody asks: look for it at %s, then say what you found:", o.Kind, o.Dependency))
 		}
-		return lines
+		return append(lines, a.resolve("after that it can be requeued")...)
 	}
 	switch deref(o.Reason) {
 	case jobs.ReasonPermanent:
@@ -54,4 +69,30 @@ func next(o *jobs.Operation, sent string, now time.Time) []string {
 		return []string{fmt.Sprintf("no worker knew kind %s: start one that does, then:", o.Kind), requeue("")}
 	}
 	return []string{"it is known not to have taken effect; send it again:", requeue(""), "or give it up:", discard}
+}
+
+// unresolved says what can be done while the dependency is asked.
+func (a advice) unresolved() []string {
+	o, id := a.op, a.op.ID()
+	lines := []string{
+		fmt.Sprintf("nothing for now: it may have taken effect (%s), and %s is asked about it until that is known", a.sent, o.Dependency),
+		"ask at once:",
+		fmt.Sprintf("enqueue reconcile %s --note WHY", id),
+		"or look for it there yourself, then say what you found:",
+	}
+	then := "its key is free again"
+	if !a.bare {
+		then = "then it is " + deref(o.Intent)
+	}
+	return append(lines, a.resolve(then)...)
+}
+
+// resolve says how a finding is told. then is what follows where it was not applied.
+func (a advice) resolve(then string) []string {
+	id := a.op.ID()
+	return []string{
+		fmt.Sprintf("enqueue resolve %s --applied --ref ID --note WHY   (it is there)", id),
+		fmt.Sprintf("enqueue resolve %s --not-applied --note WHY   (it is not there; %s)", id, then),
+		fmt.Sprintf("enqueue resolve %s --written-off --note WHY   (nobody can tell, and nobody will ask any more)", id),
+	}
 }

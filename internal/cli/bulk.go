@@ -58,8 +58,11 @@ func (b *bulk) check(p *program, cmd *cobra.Command, args []string, asks bool) e
 	if err := checkNote(b.note); err != nil && asks {
 		return err
 	}
-	if asks && !p.flags.yes && (!p.interactive || slices.Contains(args, "-")) {
-		return usagef("%s needs --yes (-y) where nobody can be asked", b.verb)
+	if asks && !p.flags.yes && slices.Contains(args, "-") {
+		return usagef("%s asks before it changes anything, and stdin holds the names: give --yes (-y) to go on without being asked", b.verb)
+	}
+	if asks && !p.flags.yes && !p.interactive {
+		return usagef("%s asks before it changes anything, and there is no terminal to ask on: give --yes (-y) to go on without being asked", b.verb)
 	}
 	return nil
 }
@@ -80,8 +83,9 @@ func checkNote(note string) error {
 
 // chosen is one operation that an action is about.
 type chosen struct {
-	place ledger.Place
-	op    *jobs.Operation // nil: there is none of that name
+	place  ledger.Place
+	op     *jobs.Operation // nil: there is none of that name
+	anyway bool            // it is acted on even then
 }
 
 // choose fixes the set of an action.
@@ -103,7 +107,7 @@ func (b *bulk) choose(ctx context.Context, s *session, args []string, filter led
 	out := make([]chosen, len(page.Items))
 	for i := range page.Items {
 		o := &page.Items[i]
-		out[i] = chosen{ledger.Place{Dependency: o.Dependency, ID: o.ID()}, o}
+		out[i] = chosen{place: ledger.Place{Dependency: o.Dependency, ID: o.ID()}, op: o}
 	}
 	return out, nil
 }
@@ -221,7 +225,7 @@ func (p *program) carryOut(ctx context.Context, set []chosen, do func(context.Co
 				if ctx.Err() != nil {
 					continue
 				}
-				if set[i].op == nil {
+				if set[i].op == nil && !set[i].anyway {
 					results[i] = result{Operation: set[i].place.ID, Result: resultMissing, Detail: "no such operation"}
 					continue
 				}
@@ -255,25 +259,4 @@ func filterText(given string) string {
 		return ", without a filter"
 	}
 	return " " + given
-}
-
-// record writes one audit entry per dependency: the action with its filter and how
-// many it is about. It is written first: what cannot be recorded is not done.
-func (b *bulk) record(ctx context.Context, s *session, cmd *cobra.Command, set []chosen, who ledger.Actor) error {
-	byDependency := map[jobs.Dependency]int{}
-	for _, c := range set {
-		if c.op != nil {
-			byDependency[c.place.Dependency]++
-		}
-	}
-	chosenBy := "named one by one"
-	if b.all {
-		chosenBy = "all matching" + filterText(given(cmd))
-	}
-	for dep, n := range byDependency {
-		if err := s.ledger.Note(ctx, dep, "-", fmt.Sprintf("%s %s (%s)", b.verb, count(n, "operation"), chosenBy), who); err != nil {
-			return err
-		}
-	}
-	return nil
 }

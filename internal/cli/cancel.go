@@ -19,9 +19,10 @@ func (p *program) cancelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel KIND/KEY...|-|--all-matching FILTERS --note WHY",
 		Short: "Stop operations for good",
-		Long: "cancel stops operations for good; one that is being sent, when that ends. An operation that may have taken effect is not\n" +
-			"cancelled but becomes a dead letter that a person must resolve. --all-matching chooses among operations on their way,\n" +
-			"unless --state says otherwise.",
+		Long: "cancel stops operations for good; one that is being sent, when that ends. One that may have taken effect keeps the wish:\n" +
+			"where its dependency can be asked it is unresolved, and cancelled once the answer is that it was not applied (if it was, it\n" +
+			"is succeeded); where nobody can be asked it becomes a dead letter (unsafe) that a person must resolve. --all-matching\n" +
+			"chooses among operations on their way, unless --state says otherwise.",
 		Example: `  enqueue cancel charge/order-1001 --note "customer withdrew" -y
   enqueue cancel --all-matching --kind charge --state waiting --note "shop closed"`,
 		RunE: p.command(unlimited, forms, func(ctx context.Context, cmd *cobra.Command, args []string) error {
@@ -65,10 +66,11 @@ func (p *program) stop(ctx context.Context, cmd *cobra.Command, args []string, b
 	if err != nil {
 		return err
 	}
-	if err := b.record(ctx, s, cmd, set, who); err != nil {
+	u, err := b.record(ctx, s, cmd, set, who, ledger.PhaseRunning)
+	if err != nil {
 		return err
 	}
-	results, failed := p.carryOut(ctx, set, func(ctx context.Context, _ int, c chosen) (result, error) {
+	results, failed := u.whole(ctx, set, func(ctx context.Context, _ int, c chosen) (result, error) {
 		done, err := end(s.ledger, ctx, c.place.Dependency, c.place.ID, s.known[c.place.ID.Kind].Retention, who)
 		return resultOf(c.place.ID, done), err
 	})

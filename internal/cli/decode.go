@@ -14,17 +14,36 @@ import (
 // lineError says where in a line of a file what is wrong. Its text never repeats a
 // value, which is payload.
 type lineError struct {
-	offset int // bytes into the line
-	err    error
+	offset  int // bytes into the line
+	err     error
+	ofValue bool   // it is about the value of a field, whose name it bears
+	field   string // such as attempted.class
 }
 
-func (e *lineError) Error() string { return e.err.Error() }
+func (e *lineError) Error() string {
+	if e.field != "" {
+		return e.field + ": " + e.err.Error()
+	}
+	return e.err.Error()
+}
+
+// in says in which field, or in which object, the value stands.
+func (e *lineError) in(name string) error {
+	inner := *e
+	inner.field = strings.TrimSuffix(shorten(name, 40)+"."+e.field, ".")
+	return &inner
+}
 
 // Unwrap returns the cause.
 func (e *lineError) Unwrap() error { return e.err }
 
 func at(offset int, format string, args ...any) error {
-	return &lineError{offset, fmt.Errorf(format, args...)}
+	return &lineError{offset: offset, err: fmt.Errorf(format, args...)}
+}
+
+// wrong is an error about the value that stands at offset.
+func wrong(offset int, format string, args ...any) error {
+	return &lineError{offset: offset, err: fmt.Errorf(format, args...), ofValue: true}
 }
 
 // decodeSubmission reads one submission, strictly: a field that is unknown, given
@@ -212,9 +231,13 @@ func (w *walker) object(what string, visit func(name string, v value) error) err
 			return at(key.at, "field %q stands there twice", name)
 		}
 		seen[name] = true
-		switch err := visit(name, v); {
+		err := visit(name, v)
+		var wrong *lineError
+		switch {
 		case errors.Is(err, errUnknownField):
 			return at(key.at, "unknown field %q in %s", shorten(name, 40), what)
+		case errors.As(err, &wrong) && wrong.ofValue:
+			return wrong.in(name)
 		case err != nil:
 			return err
 		}
@@ -258,6 +281,23 @@ func (v value) is(first byte) bool { return len(v.raw) > 0 && v.raw[0] == first 
 
 func (v value) null() bool { return string(v.raw) == "null" }
 
+// what says of which type a value is, never which value.
+func (v value) what() string {
+	switch {
+	case v.null():
+		return "null"
+	case v.is('"'):
+		return "a string"
+	case v.is('{'):
+		return "an object"
+	case v.is('['):
+		return "an array"
+	case v.is('t'), v.is('f'):
+		return "true or false"
+	}
+	return "a number"
+}
+
 func (v value) walk() *walker { return &walker{text: v.raw, base: v.at} }
 
 // text reads a string; null is none.
@@ -266,7 +306,7 @@ func (v value) text(into *string) error {
 		return nil
 	}
 	if !v.is('"') {
-		return at(v.at, "want a string")
+		return wrong(v.at, "want a string, not %s", v.what())
 	}
 	inner := v.raw[1 : len(v.raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
@@ -274,11 +314,11 @@ func (v value) text(into *string) error {
 		return nil
 	}
 	if err := json.Unmarshal(v.raw, into); err != nil {
-		return at(v.at, "want a string")
+		return wrong(v.at, "want a string, not %s", v.what())
 	}
 	// Package json turns half a surrogate pair into U+FFFD: other text than was meant.
 	if strings.ContainsRune(*into, utf8.RuneError) && !bytes.Contains(inner, []byte(string(utf8.RuneError))) && !bytes.Contains(bytes.ToLower(inner), []byte(`\ufffd`)) {
-		return at(v.at, "half a surrogate pair is no text")
+		return wrong(v.at, "half a surrogate pair is no text")
 	}
 	return nil
 }
@@ -295,10 +335,13 @@ func (v value) texts(into *map[string]string) error {
 	if v.null() {
 		return nil
 	}
+	if !v.is('{') {
+		return wrong(v.at, "want an object of strings, not %s", v.what())
+	}
 	m := map[string]string{}
 	err := v.walk().object("it", func(name string, v value) error {
 		if !v.is('"') {
-			return at(v.at, "want a string")
+			return wrong(v.at, "want a string, not %s", v.what())
 		}
 		var text string
 		err := v.text(&text)
@@ -311,7 +354,7 @@ func (v value) texts(into *map[string]string) error {
 
 func (v value) decode(into any, want string) error {
 	if json.Unmarshal(v.raw, into) != nil {
-		return at(v.at, "want %s", want)
+		return wrong(v.at, "want %s, not %s", want, v.what())
 	}
 	return nil
 }

@@ -75,6 +75,8 @@ func codeOf(err error) int {
 		return exitConflict
 	case errors.Is(err, ledger.ErrNotFound):
 		return exitNotFound
+	case errors.Is(err, ledger.ErrBacklogFull):
+		return exitAgain
 	case fromRedis(err):
 		return redisCode(err)
 	}

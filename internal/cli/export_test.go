@@ -254,15 +254,46 @@ func TestFindingsAreReadStrictly(t *testing.T) {
 		"kind,key,verdict\npayout,a,applied\npayout,a,applied\n": "line 3: payout/a stands in line 2 already",
 		"kind,key,verdict,ref\npayout,a,not_applied,x\n":         "line 2: payout/a: a ref is proof that it was applied",
 		"kind,key,verdict,ref\npayout,a,applied,\"x\x01\"\n":     "line 2: payout/a: ref: control characters",
-		"kind,key,verdict\npayout,\"a,applied\n":                 "parse error",
+		"kind,key,verdict\npayout,\"a,applied\n":                 "line 2: column 19: ",
 	} {
-		_, err := parseFindings(strings.NewReader(text))
-		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
-			t.Errorf("%q: %v, want %q", text, err, says)
+		_, faults, err := parseFindings([]byte(text))
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		for _, f := range faults {
+			got += fmt.Sprintf("line %d: %s", f.Line, f.Error)
+		}
+		if says == "" && got != "" || !strings.Contains(got, says) {
+			t.Errorf("%q: %q, want %q", text, got, says)
 		}
 	}
-	found, err := parseFindings(strings.NewReader("REF\tKey\tKIND\tVerdict\n'=x\ta\tpayout\tapplied\n"))
-	if err != nil || len(found) != 1 || found[0].ref != "=x" {
-		t.Errorf("%+v %v", found, err)
+	found, faults, err := parseFindings([]byte("REF\tKey\tKIND\tVerdict\n'=x\ta\tpayout\tapplied\n"))
+	if err != nil || len(faults) != 0 || len(found) != 1 || found[0].ref != "=x" {
+		t.Errorf("%+v %v %v", found, faults, err)
 	}
+}
+
+// A line that is wrong is told with its number, and keeps no other from being
+// resolved.
+func TestALineWithAWrongVerdictDoesNotKeepTheOthersFromBeingResolved(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		for _, key := range []string{"a", "b", "c"} {
+			b.submit(submission("payout", key, 1))
+			b.attempt("payout/"+key, timedOut(ledger.StepAsk))
+		}
+		file := "kind,key,verdict,ref\npayout,a,applied,po_1\npayout,b,maybe,\npayout,\"c\"x,applied,\npayout,c,written_off,\n"
+		got := b.mustWith(exitPartly, file, "resolve", "--from", "-", "--note", "x", "-o", "json")
+		out := into[outcome](t, got)
+		if out.Done != 2 || out.Invalid != 2 || len(out.Errors) != 2 || out.Errors[0].Line != 3 || out.Errors[1].Line != 4 {
+			t.Errorf("%+v", out)
+		}
+		says(t, got.stderr, `line 3: unknown verdict "maybe": want one of applied, not_applied, written_off`, "line 4: column", "resolved 2, 2 invalid")
+		b.wantState("payout/a", jobs.Succeeded)
+		b.wantState("payout/b", jobs.Dead)
+		b.wantState("payout/c", jobs.Cancelled)
+		b.mustWith(exitUsage, "kind,key,verdict\npayout,b,perhaps\n", "resolve", "--from", "-", "--note", "x")
+		b.mustWith(exitOK, "kind,key,verdict\npayout,b,\n", "resolve", "--from", "-", "--note", "x")
+	})
 }

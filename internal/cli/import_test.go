@@ -151,7 +151,7 @@ func TestImportReadsFilesAsTheyComeFromOtherSystems(t *testing.T) {
 			t.Errorf("the line that is too long is not unchanged in the rejects (%d bytes, %v)", len(written), err)
 		}
 		got = b.mustWith(exitUsage, "\xef\xbb\xbf{\"kind\":7}", "import", "-")
-		says(t, got.stderr, "line 1, column 10: want a string") // the mark counts as a character
+		says(t, got.stderr, "line 1, column 10: kind: want a string") // the mark counts as a character
 	})
 }
 

@@ -212,7 +212,7 @@ func (im *importer) lane(ctx context.Context, in <-chan item) error {
 			b = &batch{}
 			batches[it.spec.Dependency] = b
 		}
-		if err := im.prepare(it, b); err != nil {
+		if err := im.prepare(ctx, it, b); err != nil {
 			return err
 		}
 		if len(b.entries) == ledger.MaxBatch {
@@ -230,12 +230,17 @@ type batch struct {
 	entries []ledger.Entry
 }
 
-func (im *importer) prepare(it item, b *batch) error {
+func (im *importer) prepare(ctx context.Context, it item, b *batch) error {
 	entry, err := prepare(it.sub, it.spec)
 	if err != nil {
 		text, before := it.line.text()
 		return im.tally.reject(it.line, it.sub, column(text, before, err))
 	}
+	more, err := im.session.warnings(ctx, it.sub)
+	if err != nil {
+		return err
+	}
+	entry.Warnings = append(entry.Warnings, more...)
 	b.spec = it.spec
 	b.items, b.entries = append(b.items, it), append(b.entries, entry)
 	return nil

@@ -35,7 +35,7 @@ func refuseNotHere(cmd *cobra.Command) error {
 // notHereCommands makes commands that are refused whatever follows them.
 func notHereCommands() []*cobra.Command {
 	var out []*cobra.Command
-	for _, name := range []string{"reconcile", "batch", "gate", "budget", "first-attempts"} {
+	for _, name := range []string{"gate", "budget", "first-attempts"} {
 		out = append(out, &cobra.Command{
 			Use: name, Hidden: true, DisableFlagParsing: true,
 			RunE: func(*cobra.Command, []string) error {

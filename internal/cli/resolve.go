@@ -1,19 +1,15 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -35,21 +31,30 @@ type finding struct {
 
 func (p *program) resolveCommand() *cobra.Command {
 	f := &resolveFlags{}
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "resolve KIND/KEY...|- --applied [--ref ID]|--not-applied|--written-off --note WHY",
 		Short: "Say what a person found out about unknown outcomes",
-		Long: "resolve settles dead letters that may have taken effect: --applied, they did (they become succeeded); --not-applied, they did\n" +
-			"not (they stay dead letters and can be requeued); --written-off, nobody can tell (they become cancelled and keep saying so).\n" +
-			"--from reads a CSV that dlq export wrote, with the columns verdict (applied, not_applied or written_off) and ref filled in;\n" +
-			"lines without a verdict are passed over.",
+		Long: "resolve settles operations that may have taken effect, dead letters and unresolved ones: --applied, they did (they become\n" +
+			"succeeded); --not-applied, they did not (a dead letter stays one and can be requeued; an unresolved one does what it was about\n" +
+			"to: it waits for its next attempt, or ends); --written-off, nobody can tell (they become cancelled and keep saying so).\n" +
+			"--from reads a CSV that dlq export (or list -o csv) wrote, with the columns verdict (applied, not_applied or written_off) and\n" +
+			"ref filled in; lines without a verdict are passed over, lines that are wrong are told and the rest goes on.",
 		Example: `  enqueue resolve charge/order-1001 --applied --ref ch_3Nq --note "seen in the dashboard"
   enqueue dlq export --unknown -o csv --out unknown.csv
   enqueue resolve --from unknown.csv --note "checked by accounting"`,
 		RunE: p.command(unlimited, forms, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			if all || given(cmd) != "" {
+				return usagef("resolve takes no filters: what a person found out is about each operation. Write them out with dlq export --unknown -o csv, " +
+					"fill in verdict and ref, and give the file to resolve --from")
+			}
 			return p.resolve(ctx, args, f)
 		}),
 	}
 	fs := cmd.Flags()
+	(&filters{}).register(cmd, filterFlags{state: true})
+	fs.BoolVar(&all, "all-matching", false, "")
+	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = true }) // known only to say what to do instead
 	fs.BoolVar(&f.applied, "applied", false, "it took effect")
 	fs.BoolVar(&f.notApplied, "not-applied", false, "it did not take effect")
 	fs.BoolVar(&f.writtenOff, "written-off", false, "nobody can tell")
@@ -60,7 +65,7 @@ func (p *program) resolveCommand() *cobra.Command {
 }
 
 // findings reads the command line, or the file it names.
-func (f *resolveFlags) findings(stdin *bufio.Reader, args []string) ([]finding, error) {
+func (f *resolveFlags) findings(p *program, args []string) ([]finding, []fault, error) {
 	verdicts := 0
 	verdict := ledger.Resolution("")
 	for v, given := range map[ledger.Resolution]bool{ledger.ResolvedApplied: f.applied, ledger.ResolvedNotApplied: f.notApplied, ledger.WrittenOff: f.writtenOff} {
@@ -70,36 +75,44 @@ func (f *resolveFlags) findings(stdin *bufio.Reader, args []string) ([]finding, 
 		}
 	}
 	if err := checkNote(f.note); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if f.from != "" {
 		if len(args) > 0 || verdicts > 0 || f.ref != "" {
-			return nil, usagef("--from names operations, verdicts and refs itself: give none beside it")
+			return nil, nil, usagef("--from names operations, verdicts and refs itself: give none beside it")
 		}
-		return readFindings(stdin, f.from)
+		text, err := p.readFrom(f.from)
+		if err != nil {
+			return nil, nil, err
+		}
+		out, faults, err := parseFindings(text)
+		if err != nil {
+			return nil, nil, usagef("--from %s: %w", f.from, err)
+		}
+		return out, faults, nil
 	}
 	switch {
 	case len(args) == 0:
-		return nil, usagef("name the operations (KIND/KEY...), - to read them from stdin, or --from FILE")
+		return nil, nil, usagef("name the operations (KIND/KEY...), - to read them from stdin, or --from FILE")
 	case slices.Contains(args, "-") && len(args) > 1:
-		return nil, usagef("- reads all operations from stdin: name no others beside it")
+		return nil, nil, usagef("- reads all operations from stdin: name no others beside it")
 	case verdicts != 1:
-		return nil, usagef("give one of --applied, --not-applied and --written-off")
+		return nil, nil, usagef("give one of --applied, --not-applied and --written-off")
 	case f.ref != "" && !f.applied:
-		return nil, usagef("--ref is proof that it was applied: it goes with --applied")
+		return nil, nil, usagef("--ref is proof that it was applied: it goes with --applied")
 	}
 	if err := checkRef(f.ref); err != nil {
-		return nil, usagef("--ref: %w", err)
+		return nil, nil, usagef("--ref: %w", err)
 	}
-	ids, err := namedOperations(stdin, args)
+	ids, err := namedOperations(p.stdin, args)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out := make([]finding, len(ids))
 	for i, id := range ids {
 		out[i] = finding{id, verdict, f.ref}
 	}
-	return out, nil
+	return out, nil, nil
 }
 
 const maxRefBytes = 200
@@ -114,82 +127,27 @@ func checkRef(ref string) error {
 	return nil
 }
 
-func readFindings(stdin *bufio.Reader, path string) ([]finding, error) {
-	in := io.Reader(stdin)
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, usagef("--from: %w", err)
-		}
-		defer f.Close() // only read from
-		in = f
-	}
-	out, err := parseFindings(in)
-	if err != nil {
-		return nil, usagef("--from %s: %w", path, err)
-	}
-	return out, nil
-}
-
-// parseFindings reads the CSV of dlq export as a spreadsheet may have saved it: with
-// a byte order mark, with semicolons or tabs, with other columns in any order.
-func parseFindings(in io.Reader) ([]finding, error) {
-	buffered := bufio.NewReader(in)
-	head, _ := buffered.Peek(4096) // an error shows again below
-	if bytes.HasPrefix(head, byteOrderMark) {
-		_, _ = buffered.Discard(len(byteOrderMark))
-	}
-	first, _, _ := bytes.Cut(head, []byte("\n"))
-	r := csv.NewReader(buffered)
-	r.FieldsPerRecord = -1
-	for _, comma := range []rune{';', '\t'} {
-		if !bytes.ContainsRune(first, ',') && bytes.ContainsRune(first, comma) {
-			r.Comma = comma
-		}
-	}
-	header, err := r.Read()
-	if err != nil {
-		return nil, fmt.Errorf("read its header: %w", err)
-	}
-	column := map[string]int{}
-	for i, name := range header {
-		column[strings.ToLower(strings.TrimSpace(name))] = i
-	}
-	for _, name := range []string{columnKind, columnKey, columnVerdict} {
-		if _, ok := column[name]; !ok {
-			return nil, fmt.Errorf("its header has no column %q", name)
-		}
-	}
+// parseFindings reads the CSV of dlq export with verdicts filled in. A line that is
+// wrong is a fault; the rest counts.
+func parseFindings(text []byte) ([]finding, []fault, error) {
 	var out []finding
 	seen := map[jobs.ID]int{}
-	for {
-		record, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, err // names its line and column
-		}
-		line, _ := r.FieldPos(0)
-		cell := func(name string) string {
-			if i, ok := column[name]; ok && i < len(record) {
-				return plainCell(strings.TrimSpace(record[i]))
-			}
-			return ""
-		}
+	faults, err := eachRow(text, []string{columnKind, columnKey, columnVerdict}, func(line int, cell func(string) string) error {
 		if cell(columnVerdict) == "" {
-			continue
+			return nil
 		}
 		f, err := parseFinding(cell)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", line, err)
+			return err
 		}
 		if before, twice := seen[f.id]; twice {
-			return nil, fmt.Errorf("line %d: %s stands in line %d already", line, f.id, before)
+			return fmt.Errorf("%s stands in line %d already", f.id, before)
 		}
 		seen[f.id] = line
 		out = append(out, f)
-	}
+		return nil
+	})
+	return out, faults, err
 }
 
 func parseFinding(cell func(string) string) (finding, error) {
@@ -212,13 +170,17 @@ func parseFinding(cell func(string) string) (finding, error) {
 }
 
 func (p *program) resolve(ctx context.Context, args []string, f *resolveFlags) error {
-	found, err := f.findings(p.stdin, args)
+	found, faults, err := f.findings(p, args)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && len(faults) == 0 {
 		p.say("no line has a verdict: nothing to resolve")
 		return p.writeOutcome(outcome{Action: "resolve"})
+	}
+	end := ending{action: "resolve", past: "resolved", faults: faults}
+	if len(found) == 0 {
+		return p.end(end)
 	}
 	s, err := p.open(ctx, writes)
 	if err != nil {
@@ -237,14 +199,13 @@ func (p *program) resolve(ctx context.Context, args []string, f *resolveFlags) e
 	if err != nil {
 		return err
 	}
-	if len(set) == 1 {
-		who.Batch = ""
-	} else if err := (&bulk{verb: "resolve"}).record(ctx, s, nil, set, who); err != nil {
-		return err
-	}
-	results, failed := p.carryOut(ctx, set, func(ctx context.Context, i int, c chosen) (result, error) {
+	do := func(ctx context.Context, i int, c chosen) (result, error) {
 		done, err := s.ledger.Resolve(ctx, c.place.Dependency, c.place.ID, found[i].verdict, found[i].ref, s.known[c.place.ID.Kind].Retention, who)
 		return resultOf(c.place.ID, done), err
-	})
-	return p.writeResults("resolve", "resolved", who.Batch, results, failed)
+	}
+	end.batch, end.results, end.failed, err = (&bulk{verb: "resolve"}).several(ctx, s, set, &who, do)
+	if err != nil {
+		return err
+	}
+	return p.end(end)
 }

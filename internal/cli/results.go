@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -49,7 +50,25 @@ type outcome struct {
 	Pending int      `json:"pending"`
 	Refused int      `json:"refused"`
 	Missing int      `json:"missing"`
+	Invalid int      `json:"invalid"` // lines of a file that say nothing that can be done
 	Items   []result `json:"items"`
+	Errors  []fault  `json:"errors,omitempty"` // what is wrong with those lines
+	Canary  *canary  `json:"canary,omitempty"`
+}
+
+// fault is what is wrong with one line of a file.
+type fault struct {
+	Line  int    `json:"line"`
+	Error string `json:"error"`
+}
+
+// ending is how a bulk action came to its end.
+type ending struct {
+	action, past, batch string
+	results             []result
+	faults              []fault
+	canary              *canary
+	failed              error // what it ended early with; nil: it did not
 }
 
 // maxRows results are shown one by one; of more there are counts.
@@ -58,9 +77,14 @@ const maxRows = 20
 // writeResults shows what came of an action, and ends accordingly. failed is the
 // error that it ended early with, if any.
 func (p *program) writeResults(action, past, batch string, results []result, failed error) error {
-	out := outcome{Action: action, Items: slices.DeleteFunc(results, func(r result) bool { return r.Result == "" })}
-	if batch != "" {
-		out.Batch = &batch
+	return p.end(ending{action: action, past: past, batch: batch, results: results, failed: failed})
+}
+
+func (p *program) end(e ending) error {
+	out := outcome{Action: e.action, Items: slices.DeleteFunc(e.results, func(r result) bool { return r.Result == "" }),
+		Invalid: len(e.faults), Errors: e.faults, Canary: e.canary}
+	if e.batch != "" {
+		out.Batch = &e.batch
 	}
 	for _, r := range out.Items {
 		switch r.Result {
@@ -77,32 +101,49 @@ func (p *program) writeResults(action, past, batch string, results []result, fai
 	if err := p.writeOutcome(out); err != nil {
 		return err
 	}
-	words := fmt.Sprintf("%s %d", past, out.Done)
+	p.sayFaults(e.faults)
+	words := fmt.Sprintf("%s %d", e.past, out.Done)
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{out.Pending, "when its attempt ends"}, {out.Refused, "refused"}, {out.Missing, "not found"}} {
+	}{{out.Pending, "when its attempt ends"}, {out.Refused, "refused"}, {out.Missing, "not found"}, {out.Invalid, "invalid"}} {
 		if n.n > 0 {
 			words += fmt.Sprintf(", %d %s", n.n, n.what)
 		}
 	}
-	if batch != "" {
-		words += ", batch " + batch
+	if e.batch != "" {
+		words += ", batch " + e.batch
 	}
 	p.say("%s", words)
-	if failed != nil {
-		return &noted{failed, "it ended early: the same command again goes on with the rest"}
+	var said *failure
+	switch {
+	case errors.As(e.failed, &said):
+		return e.failed
+	case e.failed != nil:
+		return &noted{e.failed, "it ended early: the same command again goes on with the rest"}
 	}
 	return exitWith(out.code())
 }
 
+// sayFaults tells of lines that are wrong, the first of them one by one.
+func (p *program) sayFaults(faults []fault) {
+	for _, f := range faults[:min(len(faults), maxShown)] {
+		p.say("line %d: %s", f.Line, f.Error)
+	}
+	if more := len(faults) - maxShown; more > 0 {
+		p.say("and %s more that are wrong", count(more, "line"))
+	}
+}
+
 func (o outcome) code() int {
-	good, bad := o.Done+o.Pending, o.Refused+o.Missing
+	good, bad := o.Done+o.Pending, o.Refused+o.Missing+o.Invalid
 	switch {
 	case bad == 0:
 		return exitOK
 	case good > 0:
 		return exitPartly
+	case bad == o.Invalid:
+		return exitUsage
 	case o.Refused == 0:
 		return exitNotFound
 	}

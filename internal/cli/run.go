@@ -164,10 +164,11 @@ func (p *program) root() *cobra.Command {
 	f.StringVarP(&p.flags.output, "output", "o", "table", "`form` of the data on stdout: table, json, jsonl, csv or name")
 	f.BoolVar(&p.flags.noColor, "no-color", false, "no colours, also when stdout is a terminal (NO_COLOR)")
 	f.DurationVar(&p.flags.timeout, "command-timeout", 30*time.Second, "give up after this `span`; import, export and bulk actions have no limit unless it is given")
-	f.BoolVarP(&p.flags.yes, "yes", "y", false, "answer every question with yes")
+	f.BoolVarP(&p.flags.yes, "yes", "y", false, "go on without being asked; needed where a command asks and there is no terminal")
 	notHereFlags(f, "server", "token-file")
 	root.AddCommand(
-		p.addCommand(), p.importCommand(), p.showCommand(), p.listCommand(), p.cancelCommand(), p.resolveCommand(), p.dlqCommand(),
+		p.addCommand(), p.importCommand(), p.showCommand(), p.listCommand(), p.cancelCommand(), p.reconcileCommand(), p.resolveCommand(), p.dlqCommand(),
+		p.batchCommand(),
 		p.pauseCommand(), p.resumeCommand(), p.auditCommand(), p.statsCommand(), p.watchCommand(),
 	)
 	root.AddCommand(notHereCommands()...)

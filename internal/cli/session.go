@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,6 +30,9 @@ type session struct {
 	known map[jobs.Kind]jobs.KindSpec // of every kind that the file or the workers know
 	ours  map[jobs.Kind]jobs.KindSpec // the kinds that can be submitted to: the file's, else the workers'
 	bound map[jobs.Kind]error         // what binding a kind of the file came to; it is done once
+
+	clock           sync.Mutex // guards redisAt, readAt
+	redisAt, readAt time.Time  // Redis' clock, and ours when it was read; zero: not read yet
 }
 
 // access says what a command does to the ledger.

@@ -51,10 +51,11 @@ func (p *program) dlqShowCommand() *cobra.Command {
 // shown is an operation as show writes it: its JSON, and what only show has.
 type shown struct {
 	jobs.Operation
-	Request *revealed         `json:"request,omitempty"` // with --reveal
-	Answers map[string]string `json:"answers,omitempty"` // with --reveal: by number of the attempt
-	Ref     *string           `json:"ref,omitempty"`     // what a person gave as proof
-	Next    []string          `json:"next,omitempty"`    // dlq show: what can be done
+	Request *revealed         `json:"request,omitempty"`       // with --reveal
+	Answers map[string]string `json:"answers,omitempty"`       // with --reveal: by number of the attempt
+	Ref     *string           `json:"ref,omitempty"`           // what a person gave as proof
+	Unsafe  string            `json:"resend_unsafe,omitempty"` // why one more send would not be safe
+	Next    []string          `json:"next,omitempty"`          // dlq show: what can be done
 }
 
 // revealed is the request, for eyes that asked for it.
@@ -177,9 +178,11 @@ func (s *session) shownOf(d *ledger.Detail, reveal, advise bool, now time.Time) 
 	if d.Ref != "" {
 		out.Ref = &d.Ref
 	}
+	out.Unsafe = d.ResendUnsafe(s.specOf(d.Kind), now)
 	if advise {
 		spec, known := s.known[d.Kind]
-		out.Next = next(&d.Operation, sentText(&d.Operation, spec, known), now)
+		a := advice{op: &d.Operation, sent: sentText(&d.Operation, spec, known), now: now, unsafe: out.Unsafe, asks: spec.Inquiry != nil, bare: d.Bare}
+		out.Next = a.next()
 	}
 	if reveal {
 		out.Answers = d.Answers
@@ -302,6 +305,12 @@ func factRows(o shown, d *ledger.Detail) [][]string {
 	add("ended", instant(o.EndedAt))
 	add("idempotency", string(o.Idempotency))
 	add("key safe until", instant(o.KeySafeUntil))
+	if o.Unsafe != "" {
+		add("a resend", "is not safe: "+o.Unsafe)
+	}
+	if o.Inquiries > 0 {
+		add("inquiries", strconv.Itoa(o.Inquiries))
+	}
 	add("credential", o.Credential)
 	add("correlation id", deref(o.CorrelationID))
 	add("columns", pairsText(o.Columns))
@@ -326,6 +335,10 @@ func spanText(n *int64) string {
 
 func (p *program) showRequest(d *ledger.Detail, spec jobs.KindSpec, known, reveal bool) {
 	r := d.Request
+	if d.Bare {
+		p.print("request: none (only %s knows it; nothing is sent for it)", d.Dependency)
+		return
+	}
 	if r.Method == "" {
 		p.print("request: gone (only what answers duplicates is kept)")
 		return

@@ -70,9 +70,12 @@ func (t *tally) rejectLong(line inputLine, why error, r *lineReader) error {
 // refusal is the receipt of a submission that is wrong in itself.
 func refusal(sub *jobs.Submission, why error) jobs.Receipt {
 	text := why.Error()
-	r := jobs.Receipt{Answer: jobs.Refused, Applied: jobs.AppliedUnknown, Differs: []string{}, Warnings: []string{}, Error: &text}
+	r := jobs.Receipt{Answer: jobs.Refused, Applied: jobs.AppliedNo, Differs: []string{}, Warnings: []string{}, Error: &text}
 	if sub != nil {
 		r.Operation = sub.ID()
+	}
+	if sub == nil || sub.Attempted != nil && sub.Attempted.Outcome == jobs.OutcomeUnknown { // nil: a line that nobody could read may tell of a send
+		r.Applied = jobs.AppliedUnknown
 	}
 	return r
 }

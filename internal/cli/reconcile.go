@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+)
+
+type reconcileFlags struct {
+	from, firstSentAt, note string
+}
+
+func (p *program) reconcileCommand() *cobra.Command {
+	f := &reconcileFlags{}
+	cmd := &cobra.Command{
+		Use:   "reconcile KIND/KEY...|-|--from FILE --note WHY",
+		Short: "Have the dependency asked what became of operations",
+		Long: "reconcile has workers ask the dependency what became of operations, by the inquiry of their kind. One in the ledger that waits,\n" +
+			"is dead or was cancelled becomes unresolved until the answer is known; one that is unresolved is asked about at once. One that\n" +
+			"only the dependency knows is taken in without a request: it ends succeeded or, where it was not applied, cancelled, and its key\n" +
+			"is free again. Nothing is sent for it. --from reads one KIND/KEY a line, or the CSV of dlq export; lines that are wrong are told\n" +
+			"and the rest goes on.",
+		Example: `  enqueue reconcile charge/order-1001 --note "customer says it was charged"
+  enqueue reconcile charge/order-0817 --first-sent-at 2026-11-29T08:00:00Z --note "sent by the old system"
+  enqueue dlq export --unknown -o csv --out unknown.csv
+  enqueue reconcile --from unknown.csv --note "their read API is back"`,
+		RunE: p.command(unlimited, forms, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			return p.reconcile(ctx, args, f)
+		}),
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.from, "from", "", "`file` (- for stdin) with one KIND/KEY a line, or a CSV with the columns kind and key")
+	fs.StringVar(&f.firstSentAt, "first-sent-at", "", "`instant` of the first send (RFC 3339) of what is not in the ledger (default: now)")
+	fs.StringVar(&f.note, "note", "", "why, for the audit (required)")
+	return cmd
+}
+
+// operations reads the command line, or the file it names.
+func (f *reconcileFlags) operations(p *program, args []string) ([]namedAt, []fault, error) {
+	switch {
+	case f.from != "" && len(args) > 0:
+		return nil, nil, usagef("--from names the operations: name none beside it")
+	case f.from != "":
+		text, err := p.readFrom(f.from)
+		if err != nil {
+			return nil, nil, err
+		}
+		out, faults, err := operationsIn(text)
+		if err != nil {
+			return nil, nil, usagef("--from %s: %w", f.from, err)
+		}
+		if len(out) == 0 && len(faults) == 0 {
+			return nil, nil, usagef("--from %s names no operation", f.from)
+		}
+		return out, faults, nil
+	case len(args) == 0:
+		return nil, nil, usagef("name the operations (KIND/KEY...), - to read them from stdin, or --from FILE")
+	case slices.Contains(args, "-") && len(args) > 1:
+		return nil, nil, usagef("- reads all operations from stdin: name no others beside it")
+	}
+	ids, err := namedOperations(p.stdin, args)
+	out := make([]namedAt, len(ids))
+	for i, id := range ids {
+		out[i] = namedAt{id: id}
+	}
+	return out, nil, err
+}
+
+func (p *program) reconcile(ctx context.Context, args []string, f *reconcileFlags) error {
+	if err := checkNote(f.note); err != nil {
+		return err
+	}
+	var firstSent time.Time
+	if f.firstSentAt != "" {
+		var err error
+		if firstSent, err = time.Parse(time.RFC3339, f.firstSentAt); err != nil {
+			return usagef("--first-sent-at %q is not an RFC 3339 instant such as 2026-11-30T09:14:00Z", f.firstSentAt)
+		}
+	}
+	named, faults, err := f.operations(p, args)
+	if err != nil {
+		return err
+	}
+	end := ending{action: "reconcile", past: "to be asked about:", faults: faults}
+	if len(named) == 0 {
+		return p.end(end)
+	}
+	s, err := p.open(ctx, writes)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.fit(ctx); err != nil { // what is not in the ledger is taken in
+		return err
+	}
+	if err := s.warnOfFuture(ctx, firstSent); err != nil {
+		return err
+	}
+	ids, unknown, err := s.ofKnownKinds(named, f.from != "")
+	if err != nil {
+		return err
+	}
+	if end.faults = append(end.faults, unknown...); len(ids) == 0 {
+		return p.end(end)
+	}
+	slices.SortStableFunc(end.faults, func(a, b fault) int { return a.Line - b.Line })
+	set, err := s.named(ctx, ids)
+	if err != nil {
+		return err
+	}
+	specs := make([]jobs.KindSpec, len(set)) // before the hands begin: looking up a kind may bind it
+	for i := range set {
+		c := &set[i]
+		specs[i] = s.known[c.place.ID.Kind]
+		if c.op != nil {
+			continue
+		}
+		if _, ours := s.ours[c.place.ID.Kind]; ours {
+			if specs[i], err = s.kind(ctx, c.place.ID.Kind); err != nil {
+				return err
+			}
+		}
+		c.place.Dependency, c.anyway = specs[i].Dependency, true
+	}
+	who, err := s.actor(ctx, f.note)
+	if err != nil {
+		return err
+	}
+	do := func(ctx context.Context, i int, c chosen) (result, error) {
+		done, err := s.ledger.Reconcile(ctx, specs[i], c.place.ID, firstSent, who)
+		if err != nil {
+			return result{}, err
+		}
+		return reconciled(c, done), nil
+	}
+	end.batch, end.results, end.failed, err = (&bulk{verb: "reconcile"}).several(ctx, s, set, &who, do)
+	if err != nil {
+		return err
+	}
+	return p.end(end)
+}
+
+// reconciled says what became of one: the ledger tells the state that it had.
+func reconciled(c chosen, done ledger.Done) result {
+	r := resultOf(c.place.ID, done)
+	if done.Verdict != ledger.DoneOK {
+		return r
+	}
+	r.State = jobs.Unresolved
+	switch done.State {
+	case "":
+		r.Detail = "not in the ledger: it is asked about, and nothing is sent for it"
+	case jobs.Unresolved:
+		r.Detail = "asked about again now"
+	default:
+		r.Detail = "it was " + string(done.State)
+	}
+	return r
+}
+
+// ofKnownKinds leaves out operations of kinds that nobody knows. In a file they are
+// faults; named by a person they end the command before anything is done.
+func (s *session) ofKnownKinds(named []namedAt, fromFile bool) ([]jobs.ID, []fault, error) {
+	var ids []jobs.ID
+	var faults []fault
+	for _, n := range named {
+		_, known := s.known[n.id.Kind]
+		_, ours := s.ours[n.id.Kind]
+		switch {
+		case known || ours:
+			ids = append(ids, n.id)
+		case fromFile && len(s.ours) > 0:
+			faults = append(faults, fault{n.line, s.unknownKind(n.id.Kind).Error()})
+		default:
+			return nil, nil, s.unknownKind(n.id.Kind)
+		}
+	}
+	return ids, faults, nil
+}
+
+// warnOfFuture says that an instant that has not come yet counts as now.
+func (s *session) warnOfFuture(ctx context.Context, t time.Time) error {
+	if t.IsZero() {
+		return nil
+	}
+	now, err := s.redisNow(ctx)
+	if err != nil {
+		return err
+	}
+	if w := futureWarning("first-sent-at", t, now); w != "" {
+		s.p.say("warning: %s", w)
+	}
+	return nil
+}
