@@ -186,7 +186,7 @@ func (l *Ledger) Batches(ctx context.Context, dep jobs.Dependency, since time.Ti
 	if !since.IsZero() {
 		from = strconv.FormatInt(since.UnixMilli(), 10)
 	}
-	ids, err := l.rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: l.key(dep, "batches"), ByScore: true, Rev: true, Start: from, Stop: "+inf", Count: int64(limit)}).Result()
+	ids, err := l.rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: l.key(dep, "batches"), ByScore: true, Rev: true, Start: "+inf", Stop: from, Count: int64(limit)}).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read batches of %s: %w", dep, err)
 	}

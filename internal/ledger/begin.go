@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -63,15 +64,18 @@ const Always = time.Duration(1<<63 - 1)
 // Begin asks for the right to make the attempt of a delivery, and writes it ahead
 // if the gate grants it. It is idempotent for the run id: after a lost reply the
 // caller asks again with the same one. Whoever gets no clear answer must call
-// [Ledger.Abandon] with the same delivery and run id, and send nothing.
+// [Ledger.Abandon] with the same delivery and run id, and send nothing. A grant that
+// is on too few replicas ([Ledger.WaitingFor]) is none: [luascript.ErrTooFewReplicas].
 func (l *Ledger) Begin(ctx context.Context, t Terms, target Target, maxAttempts int, d Delivery, runID string) (Begin, error) {
 	args := target.args(t.args(), "class").Str("id", d.ID.String()).Int("delivery", d.Number).Str("run", runID).
 		Int("max_attempts", int64(maxAttempts))
-	r, err := beginScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
-	if err != nil {
+	r, err := beginScript.Run(ctx, l.rdb, l.slot(t.Dependency), args.Replicas(l.replicas))
+	status := BeginStatus(r.At(0))
+	// Only what is sent must survive the primary; the other answers bind nobody.
+	if err != nil && (!errors.Is(err, luascript.ErrTooFewReplicas) || status == BeginGranted) {
 		return Begin{}, err
 	}
-	switch status := BeginStatus(r.At(0)); status {
+	switch status {
 	case BeginGranted:
 		g, err := newGrant(d.ID, runID, []byte(r.At(1)), luascript.Reply(strings.Split(r.At(2), "\n")).Named(0))
 		if err != nil {

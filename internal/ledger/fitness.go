@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -28,6 +29,10 @@ type FitnessOptions struct {
 	// UnsafeKinds: operations of class none or conditional will be kept. A lost
 	// write-ahead of one of those is a second effect, so strict demands more.
 	UnsafeKinds bool
+
+	// WaitReplicas is how many replicas the ledger waits for ([Ledger.WaitingFor]):
+	// Redis must have so many, and refuse writes when it has not. 0: none.
+	WaitReplicas int
 }
 
 // Source says where a fact about Redis comes from.
@@ -70,6 +75,7 @@ const (
 	FindingEviction    FindingCode = "eviction"
 	FindingPersistence FindingCode = "persistence"
 	FindingReplica     FindingCode = "replica"
+	FindingWait        FindingCode = "wait_replicas"
 	FindingUnread      FindingCode = "unread"
 	FindingVolatile    FindingCode = "volatile"
 )
@@ -110,7 +116,11 @@ func Fitness(ctx context.Context, rdb redis.UniversalClient, o FitnessOptions) (
 	default:
 		return Report{}, fmt.Errorf("unknown durability %q: want one of %s, %s, %s", o.Durability, DurabilityVolatile, DurabilityStandard, DurabilityStrict)
 	}
-	r, err := readRedis(ctx, rdb)
+	asked := askedConfig
+	if o.WaitReplicas > 0 {
+		asked = append(slices.Clone(asked), minReplicas, minReplicasLag)
+	}
+	r, err := readRedis(ctx, rdb, asked)
 	if err != nil {
 		return Report{}, fmt.Errorf("look at redis: %w", err)
 	}
@@ -128,7 +138,7 @@ type redisWords struct {
 // askedConfig are the parameters that INFO does not tell on every server.
 var askedConfig = []string{"maxmemory-policy", "appendonly", "appendfsync", "save"}
 
-func readRedis(ctx context.Context, rdb redis.UniversalClient) (redisWords, error) {
+func readRedis(ctx context.Context, rdb redis.UniversalClient, asked []string) (redisWords, error) {
 	w := redisWords{info: map[string]string{}, config: map[string]string{}}
 	text, err := rdb.Info(ctx).Result()
 	if w.noInfo, err = notAllowed("INFO", err); err != nil {
@@ -140,15 +150,15 @@ func readRedis(ctx context.Context, rdb redis.UniversalClient) (redisWords, erro
 		}
 	}
 	pipe := rdb.Pipeline() // one parameter a call: several at once need Redis 7
-	answers := make([]*redis.MapStringStringCmd, len(askedConfig))
-	for i, name := range askedConfig {
+	answers := make([]*redis.MapStringStringCmd, len(asked))
+	for i, name := range asked {
 		answers[i] = pipe.ConfigGet(ctx, name)
 	}
 	_, err = pipe.Exec(ctx)
 	if w.noConfig, err = notAllowed("CONFIG", err); err != nil {
 		return w, err
 	}
-	for i, name := range askedConfig {
+	for i, name := range asked {
 		if value, ok := answers[i].Val()[name]; ok {
 			w.config[name] = value
 		}

@@ -30,6 +30,8 @@ func Explain(err error) string {
 		return "it is loading its data and answers nothing yet"
 	case "MISCONF":
 		return "it refuses writes because it cannot save to disk (MISCONF): see its log"
+	case "NOREPLICAS":
+		return "it has fewer replicas than min-replicas-to-write: writes are refused"
 	case "MASTERDOWN":
 		return "it is a replica that lost its primary: point redis.url at the primary"
 	case "MOVED", "CLUSTERDOWN", "CROSSSLOT":
@@ -58,7 +60,7 @@ func Explain(err error) string {
 // again. A refused password or command does not.
 func Passing(err error) bool {
 	switch replyCode(err) {
-	case "", "LOADING", "OOM", "MISCONF", "BUSY", "TRYAGAIN":
+	case "", "LOADING", "OOM", "MISCONF", "NOREPLICAS", "BUSY", "TRYAGAIN":
 		return err != nil && !errors.Is(err, context.Canceled)
 	}
 	return false

@@ -169,6 +169,7 @@ func (j *judgement) durability() {
 	case kind == persistAOF:
 		j.fsync()
 	}
+	j.waiting(replicas)
 	if replicas == 0 && j.careful() {
 		j.find(FindingReplica, true, "redis has no replica that is online: durability strict needs one for kinds of class none or conditional")
 	}

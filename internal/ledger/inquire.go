@@ -148,14 +148,14 @@ func (l *Ledger) Reconcile(ctx context.Context, spec jobs.KindSpec, id jobs.ID, 
 	if !firstSent.IsZero() {
 		args.Int("first", firstSent.UnixMilli())
 	}
-	r, err := reconcileScript.Run(ctx, l.rdb, l.slot(spec.Dependency), args)
+	r, d, err := l.act(ctx, reconcileScript, spec.Dependency, args)
 	if err != nil {
 		return Done{}, err
 	}
 	if r.At(0) == "full" {
 		return Done{}, fmt.Errorf("%s: %w", id, ErrBacklogFull)
 	}
-	return done(r), nil
+	return d, nil
 }
 
 // Voids lists at most 100 operations whose late success is to be undone by now.

@@ -186,6 +186,18 @@ func TestNotFoundSettlesOnlyWhenSeenTwice(t *testing.T) {
 			b.ask("o1", jobs.InquiryNotFound)
 			b.want("o1", "waiting")
 		})
+		s.test("the first not before the settle time is over, whenever it was asked", func(b *bundle) {
+			b.unresolved("o1")
+			d, err := b.Reconcile(b.Context(), b.spec, id("o1"), time.Time{}, ann) // a person cannot wait
+			b.must(err)
+			if d.Verdict != DoneOK {
+				b.Fatal(d)
+			}
+			b.ask("o1", jobs.InquiryNotFound)
+			b.pass(b.target.ClaimLease + settleFor + time.Second)
+			b.ask("o1", jobs.InquiryNotFound)
+			b.want("o1", "unresolved")
+		})
 		for _, between := range []jobs.InquiryAnswer{jobs.InquiryPending, jobs.InquiryNothing} {
 			s.test("with no other answer between: "+string(between), func(b *bundle) {
 				b.unresolved("o1")

@@ -26,6 +26,7 @@ var ErrNotFound = errors.New("no such operation")
 type Ledger struct {
 	rdb       redis.UniversalClient
 	namespace string
+	replicas  int // that must have what is promised; 0: none
 }
 
 // New returns the ledger of a namespace. rdb should not retry by itself
@@ -33,6 +34,16 @@ type Ledger struct {
 // caller knows.
 func New(rdb redis.UniversalClient, namespace string) *Ledger {
 	return &Ledger{rdb: rdb, namespace: namespace}
+}
+
+// WaitingFor returns a ledger of the same namespace whose submissions, begins and
+// people's actions are on n replicas before they count; 0: on none. Each of these
+// calls then blocks for up to [luascript.ReplicaWait] more. The clients of both are
+// the same.
+func (l *Ledger) WaitingFor(n int) *Ledger {
+	waiting := *l
+	waiting.replicas = n
+	return &waiting
 }
 
 // Client returns the Redis client that the ledger was made with.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"redrive/internal/jobs"
@@ -25,6 +26,7 @@ type Done struct {
 	State   jobs.State
 	Detail  string // why it was refused, or what to know
 	Ended   []Ended
+	Unsure  bool // written, but not yet on the replicas asked for ([Ledger.WaitingFor])
 }
 
 // DoneVerdict is the outcome of a person's action on one operation.
@@ -43,6 +45,19 @@ func done(r luascript.Reply) Done {
 	return Done{Verdict: DoneVerdict(r.At(0)), State: jobs.State(r.At(1)), Detail: r.At(2), Ended: ended(r, 3)}
 }
 
+// act runs the script of a person's action. That it is on too few replicas is no
+// error: it is done, and [Done] says so if it changed anything.
+func (l *Ledger) act(ctx context.Context, s *luascript.Script, dep jobs.Dependency, args *luascript.Args) (luascript.Reply, Done, error) {
+	r, err := s.Run(ctx, l.rdb, l.slot(dep), args.Replicas(l.replicas))
+	unsure := errors.Is(err, luascript.ErrTooFewReplicas)
+	if err != nil && !unsure {
+		return nil, Done{}, err
+	}
+	d := done(r)
+	d.Unsure = unsure && d.Verdict != DoneRefused && d.Verdict != DoneMissing
+	return r, d, nil
+}
+
 // Cancel stops an operation for good; of one that is being sent, when that ends.
 // An operation whose outcome is unknown is not cancelled but becomes a dead letter
 // (unsafe) that keeps the intent.
@@ -57,8 +72,8 @@ func (l *Ledger) Discard(ctx context.Context, dep jobs.Dependency, id jobs.ID, k
 
 func (l *Ledger) cancel(ctx context.Context, dep jobs.Dependency, id jobs.ID, keep jobs.Retention, who Actor, action string) (Done, error) {
 	args := retentionArgs(who.args(), keep).Str("id", id.String()).Str("action", action)
-	r, err := cancelScript.Run(ctx, l.rdb, l.slot(dep), args)
-	return done(r), err
+	_, d, err := l.act(ctx, cancelScript, dep, args)
+	return d, err
 }
 
 // Resolution is what a person found out about an unknown outcome.
@@ -75,8 +90,8 @@ const (
 // as the gateway's id; may be empty.
 func (l *Ledger) Resolve(ctx context.Context, dep jobs.Dependency, id jobs.ID, verdict Resolution, ref string, keep jobs.Retention, who Actor) (Done, error) {
 	args := retentionArgs(who.args(), keep).Str("id", id.String()).Str("verdict", string(verdict)).Str("ref", ref)
-	r, err := resolveScript.Run(ctx, l.rdb, l.slot(dep), args)
-	return done(r), err
+	_, d, err := l.act(ctx, resolveScript, dep, args)
+	return d, err
 }
 
 // Requeue says how a dead letter goes on its way again.
@@ -107,11 +122,14 @@ func (l *Ledger) Requeue(ctx context.Context, t Terms, target Target, id jobs.ID
 	if !q.DeadlineAt.IsZero() {
 		args.Int("deadline_at", q.DeadlineAt.UnixMilli())
 	}
-	r, err := requeueScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
+	if q.DryRun {
+		l = l.WaitingFor(0)
+	}
+	r, d, err := l.act(ctx, requeueScript, t.Dependency, args)
 	if err != nil {
 		return Requeued{}, err
 	}
-	return Requeued{Done: done(r[:min(3, len(r))]), AttemptsLeft: int(r.Int(3)), Had: jobs.Reason(r.At(4))}, nil
+	return Requeued{Done: d, AttemptsLeft: int(r.Int(3)), Had: jobs.Reason(r.At(4))}, nil
 }
 
 // Paused says how a dependency is held.

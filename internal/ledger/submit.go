@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -35,7 +36,9 @@ type SubmitTerms struct {
 
 // Submit writes at most [MaxBatch] prepared operations of one dependency, and
 // returns one receipt each, in order. An error means that the fate of all of them
-// is unknown (the reply may have been lost): submitting the same again is safe.
+// is unknown (the reply may have been lost): submitting the same again is safe. So it
+// is where an operation is [jobs.Unsure], which waits for the replicas once more
+// ([Ledger.WaitingFor]).
 func (l *Ledger) Submit(ctx context.Context, t SubmitTerms, entries []Entry) ([]jobs.Receipt, error) {
 	if len(entries) > MaxBatch {
 		return nil, fmt.Errorf("submit: %d operations in one call, at most %d", len(entries), MaxBatch)
@@ -53,8 +56,9 @@ func (l *Ledger) Submit(ctx context.Context, t SubmitTerms, entries []Entry) ([]
 		}
 		args.Bytes("e"+strconv.Itoa(i+1), meta).Bytes("q"+strconv.Itoa(i+1), e.request)
 	}
-	r, err := submitScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
-	if err != nil {
+	r, err := submitScript.Run(ctx, l.rdb, l.slot(t.Dependency), args.Replicas(l.replicas))
+	unsure := errors.Is(err, luascript.ErrTooFewReplicas)
+	if err != nil && !unsure {
 		return nil, err
 	}
 	if len(r) < 6*len(entries) {
@@ -63,6 +67,9 @@ func (l *Ledger) Submit(ctx context.Context, t SubmitTerms, entries []Entry) ([]
 	receipts := make([]jobs.Receipt, len(entries))
 	for i, e := range entries {
 		receipts[i] = receipt(e, r[6*i:6*i+6])
+		if unsure && (receipts[i].Answer == jobs.Accepted || receipts[i].Answer == jobs.Duplicate) {
+			receipts[i].Answer = jobs.Unsure
+		}
 	}
 	return receipts, nil
 }

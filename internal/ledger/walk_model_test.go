@@ -17,10 +17,12 @@ type modelSend struct {
 	n         int
 	run       string // "" for the request path's
 	at        time.Time
-	target    string // where it went, under what
-	settled   bool   // evidence that it did not act was handed to the ledger
-	succeeded bool   // evidence of its success was handed to the ledger
-	closed    bool   // its claim is over
+	target    string    // where it went, under what
+	settled   bool      // evidence that it did not act was handed to the ledger
+	succeeded bool      // evidence of its success was handed to the ledger
+	closed    bool      // its claim is over
+	acted     bool      // the other side said that it took it
+	over      time.Time // no byte of it arrives later
 }
 
 type modelOp struct {
@@ -29,6 +31,9 @@ type modelOp struct {
 	deadline time.Time
 	sends    []*modelSend
 	count    int // sends, those of a report of several included
+
+	inquired bool      // an inquiry said that it took effect
+	notFound time.Time // when an inquiry said that for the first time, nothing having come between; zero: none has
 }
 
 func (o *modelOp) unknown() []*modelSend {
@@ -41,7 +46,30 @@ func (o *modelOp) unknown() []*modelSend {
 	return out
 }
 
+// mayBeSettled says why "not found", asked at that instant, must not settle what is
+// unknown, "" when it may: DESIGN section 4.
+func (o *modelOp) mayBeSettled(asked time.Time) string {
+	if o.notFound.IsZero() {
+		return "it is the first such answer"
+	}
+	if asked.Before(o.notFound.Add(settleFor)) {
+		return fmt.Sprintf("it was asked %v after the first such answer", asked.Sub(o.notFound))
+	}
+	for _, s := range o.unknown() {
+		if s.acted {
+			return fmt.Sprintf("the other side took attempt %d", s.n)
+		}
+		if asked.Before(s.over.Add(settleFor)) {
+			return fmt.Sprintf("it was asked %v after attempt %d was over", asked.Sub(s.over), s.n)
+		}
+	}
+	return ""
+}
+
 func (o *modelOp) succeeded() bool {
+	if o.inquired {
+		return true
+	}
 	for _, s := range o.sends {
 		if s.succeeded {
 			return true
@@ -141,7 +169,7 @@ func (w *walk) violations() []string {
 		// What is unknown leaves for an end only as unsafe; conflict is literal, and a
 		// person may write it off.
 		reason := jobs.Reason(f["reason"])
-		if f["unk"] != "" && state == jobs.Dead && reason != jobs.ReasonUnsafe && reason != jobs.ReasonConflict ||
+		if f["unk"] != "" && state == jobs.Dead && reason != jobs.ReasonUnsafe && reason != jobs.ReasonUnresolved && reason != jobs.ReasonConflict ||
 			f["unk"] != "" && state == jobs.Cancelled && !w.writtenOff[name] {
 			say("%s: %s %s with the marks %s", name, state, reason, f["unk"])
 		}

@@ -26,6 +26,8 @@ func drawResult(t *rapid.T, lost bool) Result {
 		return r
 	case outcome == jobs.OutcomeRefused:
 		r.Settles = rapid.Bool().Draw(t, "settles")
+	case outcome == jobs.OutcomeUnknown:
+		r.Acted = rapid.IntRange(0, 9).Draw(t, "acted") == 0
 	}
 	r.Step = rapid.SampledFrom([]Step{StepRetry, StepRetry, StepRetry, StepRetry, StepRetry, StepEnd, StepAsk, StepConflict}).Draw(t, "step")
 	if r.Step == StepEnd {
@@ -54,6 +56,14 @@ func (w *walk) finishSome(t *rapid.T) {
 	}
 	if r.said && f.How != HowKnown && f.How != HowStale {
 		t.Fatalf("%s: the result of attempt %d was taken again as %s", r.delivery.ID, s.n, f.How)
+	}
+	if !r.said {
+		o.notFound = time.Time{} // news of it
+		s.over = w.ledgerNow()
+		if f.How == HowOwn {
+			s.over = later(s.over, s.at.Add(w.target.ClaimLease))
+			s.acted = r.result.Acted
+		}
 	}
 	r.said = true
 	s.closed = true
@@ -95,7 +105,15 @@ func (w *walk) closeLost(t *rapid.T, l Lost) {
 	if ago := w.ledgerNow().Sub(s.at); ago < w.target.ClaimLease {
 		t.Fatalf("%s: closed as lost after %v, its lease is %v", l.ID, ago, w.target.ClaimLease)
 	}
-	s.closed = true
+	s.closed, s.over = true, later(w.ledgerNow(), s.at.Add(w.target.ClaimLease))
+	w.ops[l.ID.String()].notFound = time.Time{}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (w *walk) retireSome() {
@@ -111,6 +129,7 @@ func (w *walk) retireSome() {
 		w.runs = slices.DeleteFunc(w.runs, func(r *walkRun) bool { return r.delivery.ID == e.ID })
 		w.deliveries = slices.DeleteFunc(w.deliveries, func(d Delivery) bool { return d.ID == e.ID })
 		w.lists = slices.DeleteFunc(w.lists, func(l Lost) bool { return l.ID == e.ID })
+		w.questions = slices.DeleteFunc(w.questions, func(q *walkQuestion) bool { return q.ID == e.ID })
 	}
 }
 
@@ -131,9 +150,15 @@ func (w *walk) people(t *rapid.T) {
 	}
 	o, keep := w.ops[name], w.terms.Retention
 	var err error
-	switch rapid.SampledFrom([]string{"cancel", "discard", "resolve", "resolve"}).Draw(t, "action") {
+	switch rapid.SampledFrom([]string{"cancel", "discard", "resolve", "resolve", "reconcile"}).Draw(t, "action") {
 	case "cancel":
 		_, err = w.Cancel(w.Context(), dep, id, keep, ann)
+	case "reconcile":
+		var d Done
+		d, err = w.Reconcile(w.Context(), w.spec, id, time.Time{}, ann)
+		if d.Verdict == DoneOK && d.State != jobs.Unresolved {
+			o.notFound = time.Time{}
+		}
 	case "discard":
 		_, err = w.Discard(w.Context(), dep, id, keep, ann)
 	case "resolve":

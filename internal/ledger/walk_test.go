@@ -28,6 +28,7 @@ type walk struct {
 	deliveries []Delivery // may be begun at any time, also long after
 	runs       []*walkRun
 	lists      []Lost
+	questions  []*walkQuestion
 	begins     int
 	firsts     int
 	extra      int
@@ -68,8 +69,12 @@ func newWalk(rt *rapid.T, store *miniredis.Miniredis, b *bundle) *walk {
 	b.terms.MaxInFlight = rapid.SampledFrom([]int{0, 2}).Draw(rt, "max in flight")
 	b.terms.Retention = jobs.Retention{SucceededMS: 3600_000, CancelledMS: 3600_000, DeadMS: 7200_000, KeysMS: (10000 * hour).Milliseconds()}
 	b.maxAttempts = 4
+	b.spec.Kind = b.kinds[0]
 	w.to(time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC))
 	b.must(b.rdb.Del(b.Context(), b.key(dep, "gate")).Err())
+	if rapid.Bool().Draw(rt, "can be asked about") {
+		b.asks()
+	}
 	return w
 }
 
@@ -99,6 +104,8 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		// What may happen beside it.
 		"report": w.reportSome, "release": w.releaseSome, "begin": w.beginSome, "begin again": w.beginAgain, "abandon": w.abandonSome,
 		"recover": w.listLost, "finish lost": w.finishLost, "lose": w.lose, "people": w.people, "requeue": w.requeueSome,
+		"inquire": w.inquireSome, "answer": w.answerSome, "answer again": w.answerSome, "inquire and answer": w.inquireAndAnswer,
+		"seen": func(*rapid.T) { w.must(w.SeenKinds(w.Context(), []jobs.KindSpec{w.spec})) },
 		"sweep": func(*rapid.T) {
 			_, _, err := w.Sweep(w.Context(), w.terms, w.kinds)
 			w.must(err)
@@ -197,6 +204,8 @@ func (w *walk) submitWith(t *rapid.T, outcome jobs.Outcome) {
 	if keyed || c == jobs.IdempotencyNatural {
 		send.target = conditions{class: c, base: spec.BaseURL, header: spec.KeyHeader}.target(o)
 	}
+	send.over = later(at, send.at)
+	o.notFound = time.Time{} // news of it
 	o.sends = append(o.sends, send)
 	if r.Answer == jobs.Accepted && outcome != jobs.OutcomeNotSent {
 		w.firsts++

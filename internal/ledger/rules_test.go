@@ -1,0 +1,140 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"redrive/internal/luascript"
+)
+
+// Each rule of the design that prevents a second charge or a lost operation is taken
+// out of the scripts here, one at a time, and a test must notice. The test binary runs
+// itself with the rule's name in this variable.
+const withoutRule = "REDRIVE_TEST_WITHOUT_RULE"
+
+type rule struct {
+	name     string
+	in       string // the script; "": every one that has the code
+	from, to string // of the code without comments
+	caughtBy string // a pattern of tests; all of them run on miniredis
+}
+
+var rules = []rule{
+	{"begin grants only the delivery that is released", "begin", `if op.f.state ~= 'released' or op.f.delivery ~= A.delivery then`, `if op.f.state ~= 'released' then`, "TestBegin$|TestWalk"},
+	{"begin grants again only to the run that holds the claim", "begin", `if claim.held_by(op, A.run) then`, `if op.f.state == 'attempting' then`, "TestBegin$|TestWalk"},
+	{"begin looks whether a resend is safe now", "begin", `elseif not settle.safe(op, class, target, now) then`, `elseif false then`, "TestBeginResendsUnknownOnlyWhenSafe|TestWalk"},
+	{"begin looks at the deadline and the attempts", "begin", `local doomed = settle.doomed(op, arg('max_attempts'), now)`, `local doomed`, "TestBeginEndsWhatCannotBeSent|TestT56"},
+	{"begin spends a token", "begin", `and not gate.spend(g) then`, `and false then`, "TestBeginIsHeldByTheGate|TestWalk"},
+	{"a begin after an abandon is stale", "abandon", `record.move(op, 'waiting', now, now + wait)`, `record.set(op, 'orphan', nil)`, "TestAbandon$|TestWalk"},
+	{"an abandoned attempt is closed as not sent", "abandon", `settle.close_attempt(op, num(op.f.attempt), 0, 'n,,0,', 0)`, ``, "TestAbandon$"},
+	{"what is unknown leaves for no end", "", "now, at)\n  if not settle.marked(op) then", "now, at)\n  if true then", "TestFinishMovesByStep|TestWalk"},
+	{"the sweep looks at the end of the key's window", "sweep", `elseif settle.stuck(op, now) then`, `elseif false then`, "TestSweep$|TestT02"},
+	{"a keyed resend is safe inside the window only", "", `return class == 'keyed' and at < num(op.f.safe)`, `return class == 'keyed'`, "TestBeginResends|TestT02|TestWalk"},
+	{"a resend goes to the target of every unknown attempt", "", `if op.f.target ~= digest then return false end`, ``, "TestBeginResends|TestWalk"},
+	{"the class in force is the weaker one", "", `if (RANK[a] or 0) <= (RANK[b] or 0) then return a end`, ``, "TestBeginResends|TestWalk"},
+	{"a reported send is merged, never dropped", "submit", `merge(op, e, sent_target(op, e))`, ``, "TestMerge$|TestMergeByState"},
+	{"a conflicting report of an unknown send is merged", "submit", `elseif att.outcome == 'unknown' then`, `elseif false then`, "TestMerge"},
+	{"a merged unknown send makes a delivery stale", "submit", `if unsafe then`, `if false then`, "TestMergeByState|TestWalk"},
+	{"the same report is merged once", "submit", `not identity.seen(op.f.reports, identity.report(att))`, `true`, "TestMerge$"},
+	{"what is merged while asked about voids the inquiry", "submit", `ask.renew(op, now)`, ``, "TestNotFoundSettlesOnlyWhenSeenTwice|TestWalk"},
+	{"not found must be seen twice", "inquired", `if not op.f.nf then`, `if false then`, "TestNotFound|TestWalk"},
+	{"the second not found is asked a settle time later", "inquired", `elseif asked >= num(op.f.nf) + apart then`, `elseif asked >= num(op.f.nf) then`, "TestNotFound|TestWalk"},
+	{"any other answer starts the count anew", "inquired", `if said ~= 'not_found' then record.set(op, 'nf', nil) end`, ``, "TestNotFound"},
+	{"not found proves nothing before the settle time is over", "inquired", `and asked >= ask.settled_at(op) then`, `then`, "TestNotFound|TestWalk|TestAnUnknown|TestReconcile"},
+	{"the settle time counts from the lease's end", "finish", `local over = math.max(now, num(op.f.lease))`, `local over = now`, "TestAnUnknownOutcomeIsAskedAbout|TestWalk"},
+	{"what the other side took is never settled by not found", "inquired", `if said == 'not_found' and op.f.acted then said = 'pending' end`, ``, "TestNotFound|TestWalk"},
+	{"an answer counts once, and for the attempts it asked about", "inquired", `if op.f.state ~= 'unresolved' or op.f.irun ~= A.run then`, `if op.f.state ~= 'unresolved' then`, "TestNotFound|TestWalk"},
+	{"a result counts once for its run", "finish", `if not own and not (recorded == 'u' and lost_before) then`, `if false then`, "TestFinish$|TestWalk"},
+	{"recover is fenced by run and lease", "finish", `if A.lost and (not own or num(op.f.lease) > now) then`, `if false then`, "TestT04|TestT05|TestRecover|TestWalk"},
+	{"what is lost is unknown", "finish", `settle.mark(op, n, target, over)`, ``, "TestFinish|TestRecover|TestWalk"},
+	{"a late success while attempting is kept", "finish", `record.set(op, 'known_ok', '1')`, ``, "TestLateSuccess|TestWalk"},
+	{"an answer speaks for its own attempt alone", "", `if num(n) < from or num(n) > upto then`, `if false then`, "TestLateRefusal|TestWalk"},
+	{"a record with an unknown outcome never expires", "", `if span == 0 or op.f.unk then return '+inf' end`, `if span == 0 then return '+inf' end`, "TestRetention|TestCancel|TestResolve|TestWalk"},
+	{"a dead letter with an unknown outcome never expires", "retention", `elseif not settle.marked(op) then`, `else`, "TestRetention|TestWalk"},
+	{"requeue refuses what is unsafe", "requeue", `if not settle.safe(op, class, target, at) then`, `if false then`, "TestRequeue|TestWalk"},
+	{"discard refuses what is unknown", "cancel", `elseif from == 'dead' and settle.marked(op) then`, `elseif false then`, "TestCancel|TestWalk"},
+	{"inquire hands an inquiry to one process", "inquire", `ask.handed(op, A.run, now, arg('lease'))`, `ask.handed(op, A.run, now, 0)`, "TestAnUnknownOutcomeIsAskedAbout"},
+	{"a rollback is noticed", "", `if arg('seen') <= rollback.seq() then return end`, `if true then return end`, "TestARollback"},
+	{"after a rollback only what is surely safe is sent", "", `return class == 'keyed' and num(op.f.window) > 0 and now < settle.window_end(op, num(op.f.created))`, `return true`, "TestARollback"},
+	{"a clock that stepped back a little stands still", "", `if last > instant and last - instant < 60000 then instant = last end`, ``, "TestWalk"},
+}
+
+// scripts lets a rule be taken out.
+func scriptVariables() []**luascript.Script {
+	return []**luascript.Script{&submitScript, &releaseScript, &beginScript, &abandonScript, &finishScript, &recoverScript, &sweepScript,
+		&retentionScript, &cancelScript, &requeueScript, &resolveScript, &pauseScript, &inquireScript, &inquiredScript, &reconcileScript}
+}
+
+// takeOut removes the rule of that name from the scripts of this process.
+func takeOut(name string) error {
+	for _, r := range rules {
+		if r.name != name {
+			continue
+		}
+		found := false
+		for _, s := range scriptVariables() {
+			if r.in != "" && (*s).Name() != r.in {
+				continue
+			}
+			edited, changed := (*s).Edited(r.from, r.to)
+			if changed {
+				*s, found = edited, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("rule %q: no script has the code %q", r.name, r.from)
+		}
+		return nil
+	}
+	return fmt.Errorf("no rule %q", name)
+}
+
+func TestWithoutARuleATestFails(t *testing.T) {
+	if os.Getenv(withoutRule) != "" {
+		return
+	}
+	t.Parallel()
+	atOnce := make(chan struct{}, 2)
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			atOnce <- struct{}{}
+			defer func() { <-atOnce }()
+			for pattern := range strings.SplitSeq(r.caughtBy, "|") {
+				out, failed := runWithout(t, r.name, pattern)
+				if strings.Contains(out, "no script has the code") {
+					t.Fatal(out)
+				}
+				if failed {
+					return
+				}
+			}
+			t.Errorf("without it, %s still pass", r.caughtBy)
+		})
+	}
+}
+
+// runWithout runs tests of this binary with a rule taken out, and reports whether any failed.
+func runWithout(t *testing.T, rule, pattern string) (string, bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if !strings.Contains(pattern, "TestWalk") {
+		pattern += "/miniredis"
+	}
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", pattern, "-test.failfast", "-rapid.checks=150", "-rapid.nofailfile", "-rapid.shrinktime=1ms")
+	cmd.Env = append(os.Environ(), withoutRule+"="+rule)
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		t.Fatalf("%s did not end: %s", pattern, out)
+	}
+	if strings.Contains(string(out), "no tests to run") {
+		t.Fatalf("%s: no such test", pattern)
+	}
+	return string(out), err != nil
+}
