@@ -36,8 +36,9 @@ func (p *program) demoCommand() *cobra.Command {
 Everything runs in this process: a store of its own (a redis-server child if there
 is one on PATH, else in memory), the sandbox gateway and workers. A request path
 submits operations: some never attempted, some that timed out on it, some that were
-refused. The report is judged against the gateway's own ledger; the exit code is 1
-if a promise was broken. It needs no configuration and ends within a minute.`,
+refused. What may not be sent again is asked about, where somebody can be asked.
+The report is judged against the gateway's own ledger; the exit code is 1 if a
+promise was broken. It needs no configuration and ends within a minute.`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().IntVar(&o.Operations, "operations", 200, "how many are handed over")

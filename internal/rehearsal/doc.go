@@ -14,7 +14,7 @@
 //   - the orders: what was handed over;
 //   - the gateway's: the sandbox's ledger of side effects, and the door in front
 //     of it, which writes down every request on arrival, also those that a fault
-//     resets before they are read;
+//     resets before they are read, and those that only inquire;
 //   - the system's word: the state in which each operation ended.
 //
 // A promise (DESIGN: P1 to P5) is kept or broken by the gateway's account alone;

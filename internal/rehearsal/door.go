@@ -11,6 +11,7 @@ import (
 // Arrival is one request that reached the gateway, whatever became of it.
 type Arrival struct {
 	Correlation string    // X-Correlation-Id: whose it is
+	Inquiry     bool      // it only asks what became of it
 	Attempt     string    // Redrive-Attempt; "": sent by the request path
 	Key         string    // Idempotency-Key
 	At          time.Time // its header was read
@@ -27,13 +28,8 @@ type door struct {
 	inside   int // requests that the gateway is still busy with
 }
 
-// ServeHTTP lets the request through. Only what could have a side effect is
-// written down.
+// ServeHTTP writes the request down and lets it through.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		d.gateway.ServeHTTP(w, r)
-		return
-	}
 	i := d.arrive(r)
 	// A client that gives up leaves at once; the gateway may go on for seconds.
 	stop := context.AfterFunc(r.Context(), func() { d.end(i) })
@@ -46,8 +42,8 @@ func (d *door) arrive(r *http.Request) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inside++
-	d.arrivals = append(d.arrivals, Arrival{Correlation: r.Header.Get("X-Correlation-Id"), Attempt: r.Header.Get("Redrive-Attempt"),
-		Key: r.Header.Get("Idempotency-Key"), At: time.Now()})
+	d.arrivals = append(d.arrivals, Arrival{Correlation: r.Header.Get("X-Correlation-Id"), Inquiry: r.Method == http.MethodGet,
+		Attempt: r.Header.Get("Redrive-Attempt"), Key: r.Header.Get("Idempotency-Key"), At: time.Now()})
 	return len(d.arrivals) - 1
 }
 

@@ -17,9 +17,8 @@ type Evidence struct {
 	Settled []Order // what was answered on the request path, and so never handed over
 
 	// The gateway's account.
-	Ledger    []sandbox.Entry
-	Arrivals  []Arrival // in order
-	Inquiries int
+	Ledger   []sandbox.Entry
+	Arrivals []Arrival // in order
 
 	// The system's word, as often as it lists an operation.
 	Operations []jobs.Operation
@@ -35,8 +34,9 @@ type Limits struct {
 	Ratio          float64 // of them per first attempt
 	FloorPerSecond float64
 	// Of the slots (P5).
-	Slots   int           // calls at once, of all workers
-	Timeout time.Duration // of one call
+	Slots        int           // attempts at once, of all workers
+	InquirySlots int           // the same of inquiries, which have slots of their own
+	Timeout      time.Duration // of one call
 }
 
 const (
@@ -51,7 +51,8 @@ const (
 
 // Judge says what came of a rehearsal. Pure.
 func Judge(e Evidence) Report {
-	j := judgement{Evidence: e, entries: map[refKey]sandbox.Entry{}, words: map[jobs.ID][]jobs.Operation{}, calls: map[string][]Arrival{}}
+	j := judgement{Evidence: e, entries: map[refKey]sandbox.Entry{}, words: map[jobs.ID][]jobs.Operation{},
+		sends: map[string][]Arrival{}, inquiries: map[string]int{}}
 	for _, entry := range e.Ledger {
 		j.entries[refKey{entry.Route, entry.Reference}] = entry
 	}
@@ -59,9 +60,13 @@ func Judge(e Evidence) Report {
 		j.words[o.ID()] = append(j.words[o.ID()], o)
 	}
 	for _, a := range e.Arrivals {
-		j.calls[a.Correlation] = append(j.calls[a.Correlation], a)
+		if a.Inquiry {
+			j.inquiries[a.Correlation]++
+			continue
+		}
+		j.sends[a.Correlation] = append(j.sends[a.Correlation], a)
 	}
-	j.report = Report{Operations: len(e.Orders), Dead: map[jobs.Reason]int{}, Inquiries: e.Inquiries, Seconds: seconds(e.Took),
+	j.report = Report{Operations: len(e.Orders), Dead: map[jobs.Reason]int{}, Seconds: seconds(e.Took),
 		Settled: len(e.Settled), Promises: map[string]bool{}}
 	for i := range e.Orders {
 		j.order(&e.Orders[i])
@@ -82,10 +87,11 @@ type refKey struct{ route, reference string }
 
 type judgement struct {
 	Evidence
-	entries map[refKey]sandbox.Entry
-	words   map[jobs.ID][]jobs.Operation
-	calls   map[string][]Arrival // by correlation, in order
-	report  Report
+	entries   map[refKey]sandbox.Entry
+	words     map[jobs.ID][]jobs.Operation
+	sends     map[string][]Arrival // by correlation, in order
+	inquiries map[string]int       // by correlation
+	report    Report
 }
 
 func (j *judgement) broken(promise, format string, args ...any) {
@@ -95,10 +101,15 @@ func (j *judgement) broken(promise, format string, args ...any) {
 // order holds the two accounts of one order against each other.
 func (j *judgement) order(order *Order) {
 	entry := j.entries[refKey{order.Route, order.Reference}]
-	calls := j.calls[order.Correlation]
-	if len(calls) > 0 {
+	sends := j.sends[order.Correlation]
+	if len(sends) > 0 {
 		j.report.FirstAttempts++
-		j.report.Retries += len(calls) - 1
+		j.report.Retries += len(sends) - 1
+	}
+	asked := j.inquiries[order.Correlation]
+	if asked > 0 {
+		j.report.Inquiries += asked
+		j.report.Asked++
 	}
 	switch {
 	case entry.SideEffects == 1:
@@ -108,7 +119,7 @@ func (j *judgement) order(order *Order) {
 		j.broken("P1", "%s took effect %d times", order.ID, entry.SideEffects)
 	}
 	if order.Keyed {
-		j.sameKey(order, calls)
+		j.sameKey(order, sends)
 	}
 
 	words := j.words[order.ID]
@@ -118,15 +129,18 @@ func (j *judgement) order(order *Order) {
 		return
 	}
 	j.state(order, &words[0], entry.SideEffects)
-	j.deadline(order, &words[0], calls)
+	j.deadline(order, &words[0], sends)
+	if asked > 0 && words[0].State == jobs.Succeeded {
+		j.report.AskedSucceeded++
+	}
 }
 
 // sameKey: under a key that changes, the gateway cannot tell a resend from
 // a second operation, whether it happened to act on both or not.
-func (j *judgement) sameKey(order *Order, calls []Arrival) {
-	for _, c := range calls {
-		if c.Key == "" || c.Key != calls[0].Key {
-			j.broken("P1", "%s was sent under the keys %q and %q", order.ID, calls[0].Key, c.Key)
+func (j *judgement) sameKey(order *Order, sends []Arrival) {
+	for _, c := range sends {
+		if c.Key == "" || c.Key != sends[0].Key {
+			j.broken("P1", "%s was sent under the keys %q and %q", order.ID, sends[0].Key, c.Key)
 			return
 		}
 	}
@@ -162,13 +176,13 @@ func reasonOf(o *jobs.Operation) jobs.Reason {
 	return *o.Reason
 }
 
-// deadline looks at the workers' requests: the request path's own calls came before
-// there was an operation.
-func (j *judgement) deadline(order *Order, o *jobs.Operation, calls []Arrival) {
+// deadline looks at the workers' sends: the request path's own came before there was
+// an operation, and an inquiry has no deadline.
+func (j *judgement) deadline(order *Order, o *jobs.Operation, sends []Arrival) {
 	if o.DeadlineAt == nil {
 		return
 	}
-	for _, c := range calls {
+	for _, c := range sends {
 		if c.Attempt != "" && c.At.After(o.DeadlineAt.Time) {
 			j.report.Late++
 			j.broken("P3", "%s: attempt %s arrived %s after the deadline", order.ID, c.Attempt, c.At.Sub(o.DeadlineAt.Time).Round(time.Millisecond))
@@ -214,7 +228,7 @@ func (j *judgement) storm() {
 			early++
 		}
 		least = min(least, extra-j.Limits.Ratio*float64(early)-j.Limits.FloorPerSecond*(t-drawnEarly.Seconds()))
-		if seen[a.Correlation] {
+		if a.Inquiry || seen[a.Correlation] {
 			extra++
 		} else {
 			seen[a.Correlation] = true
@@ -233,20 +247,38 @@ func (j *judgement) storm() {
 }
 
 // slots: a worker's call ends within its timeout, and no more of them are open at
-// once than there are slots.
+// once than there are slots. The request path has none.
 func (j *judgement) slots() {
+	var attempts, inquiries []Arrival
+	for _, a := range j.Arrivals {
+		switch {
+		case a.Inquiry:
+			inquiries = append(inquiries, a)
+		case a.Attempt != "":
+			attempts = append(attempts, a)
+		}
+	}
+	for _, a := range slices.Concat(attempts, inquiries) {
+		if held := a.Ended.Sub(a.At); a.Ended.IsZero() || held > j.Limits.Timeout+holdGrace {
+			j.broken("P5", "a call of %s was open for %s, %s are allowed", a.Correlation, held.Round(time.Millisecond), j.Limits.Timeout)
+		}
+	}
+	if most := j.atOnce(attempts); most > j.Limits.Slots {
+		j.broken("P5", "%d attempts were open at once, there are %d slots", most, j.Limits.Slots)
+	}
+	if most := j.atOnce(inquiries); most > j.Limits.InquirySlots {
+		j.broken("P5", "%d inquiries were open at once, there are %d slots for them", most, j.Limits.InquirySlots)
+	}
+}
+
+// atOnce is how many of the calls were open at once.
+func (j *judgement) atOnce(calls []Arrival) int {
 	type change struct {
 		at time.Time
 		by int
 	}
 	var changes []change
-	for _, a := range j.Arrivals {
-		if a.Attempt == "" {
-			continue
-		}
-		if held := a.Ended.Sub(a.At); a.Ended.IsZero() || held > j.Limits.Timeout+holdGrace {
-			j.broken("P5", "a call of %s was open for %s, %s are allowed", a.Correlation, held.Round(time.Millisecond), j.Limits.Timeout)
-		}
+	for _, a := range calls {
 		end := a.At.Add(j.Limits.Timeout - endGrace)
 		if a.Ended.Before(end) {
 			end = a.Ended
@@ -259,7 +291,5 @@ func (j *judgement) slots() {
 		open += c.by
 		most = max(most, open)
 	}
-	if most > j.Limits.Slots {
-		j.broken("P5", "%d calls were open at once, there are %d slots", most, j.Limits.Slots)
-	}
+	return most
 }

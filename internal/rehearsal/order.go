@@ -36,7 +36,9 @@ type Order struct {
 const (
 	kindCharge jobs.Kind = "charge" // keyed
 	kindVoid   jobs.Kind = "void"   // natural
-	kindPayout jobs.Kind = "payout" // none; a charge stands in for it, without a key
+	// Both none: a charge stands in for them, without a key.
+	kindPayout   jobs.Kind = "payout"   // the gateway is asked what became of it
+	kindTransfer jobs.Kind = "transfer" // nobody can be asked
 )
 
 // tightDeadline is that of the few operations which cannot wait for a gateway to
@@ -47,8 +49,8 @@ const tightDeadline = 3 * time.Second
 func orderSource(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
 // drawOrders makes n orders: half never attempted, three in ten timed out, two
-// in ten refused; eight in ten are charges, the rest voids and payouts in equal
-// parts. The same source draws the same ones.
+// in ten refused; of twenty fourteen are charges, three payouts, two voids, one a
+// transfer. The same source draws the same ones.
 func drawOrders(n int, r *rand.Rand) []Order {
 	orders := make([]Order, n)
 	for i := range orders {
@@ -66,14 +68,16 @@ func drawOrders(n int, r *rand.Rand) []Order {
 
 func drawOrder(i int, w way, r *rand.Rand) Order {
 	kind, route, name := kindCharge, "charges", "order"
-	switch r.IntN(10) {
-	case 0:
+	switch r.IntN(20) {
+	case 0, 1:
 		kind, route, name = kindVoid, "voids", "void"
-	case 1:
+	case 2, 3, 4:
 		kind, name = kindPayout, "payout"
+	case 5:
+		kind, name = kindTransfer, "transfer"
 	}
 	order := Order{Route: route, Reference: fmt.Sprintf("%s-%05d", name, i+1), Correlation: fmt.Sprintf("demo-%05d", i+1),
-		Keyed: kind != kindPayout, way: w}
+		Keyed: kind == kindCharge || kind == kindVoid, way: w}
 	order.ID = jobs.ID{Kind: kind, Key: jobs.Key(order.Reference)}
 	if w == neverAttempted && r.IntN(10) == 0 {
 		order.deadline = tightDeadline

@@ -39,14 +39,14 @@ func TestOrdersAreOfEveryWayAndClass(t *testing.T) {
 		if !json.Valid(order.body) {
 			t.Fatalf("body %s is not JSON", order.body)
 		}
-		if order.Keyed == (order.ID.Kind == kindPayout) {
+		if order.Keyed == (order.ID.Kind == kindPayout || order.ID.Kind == kindTransfer) {
 			t.Fatalf("%s: keyed %v", order.ID, order.Keyed)
 		}
 	}
 	if ways[neverAttempted] != 150 || ways[timedOut] != 90 || ways[refused] != 60 {
 		t.Errorf("ways %v, want half never attempted, three in ten timed out, two in ten refused", ways)
 	}
-	if kinds[kindCharge] < 200 || kinds[kindVoid] < 10 || kinds[kindPayout] < 10 || tight < 5 {
+	if kinds[kindCharge] < 180 || kinds[kindVoid] < 10 || kinds[kindPayout] < 20 || kinds[kindTransfer] < 5 || tight < 5 {
 		t.Errorf("kinds %v, %d with a tight deadline", kinds, tight)
 	}
 }

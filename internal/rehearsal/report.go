@@ -38,7 +38,7 @@ type Report struct {
 	Late          int     `json:"late"` // requests that arrived after their deadline
 	FirstAttempts int     `json:"first_attempts"`
 	Retries       int     `json:"retries"`
-	Inquiries     int     `json:"inquiries"`
+	Inquiries     int     `json:"inquiries"` // requests that asked what became of an operation
 	Seconds       float64 `json:"seconds"`
 
 	Promises map[string]bool `json:"promises"`
@@ -50,6 +50,9 @@ type Report struct {
 	Fault   string `json:"-"`
 	Seed    uint64 `json:"-"`
 	Settled int    `json:"-"` // answered on the request path, so never handed over
+
+	Asked          int `json:"-"` // operations that the gateway was asked about
+	AskedSucceeded int `json:"-"` // of them succeeded
 }
 
 // Breach is one way in which a promise was broken.
@@ -91,6 +94,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	row("after the deadline", r.Late, "")
 	row("calls per operation", ratioText(r.FirstAttempts+r.Retries, r.Operations), "")
 	row("retries per first attempt", ratioText(r.Retries, r.FirstAttempts), "")
+	asked := ""
+	if r.Asked > 0 {
+		asked = fmt.Sprintf("%d of the %d operations asked about succeeded", r.AskedSucceeded, r.Asked)
+	}
+	row("inquiries", r.Inquiries, asked)
 	row("seconds", r.Seconds, "")
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nGateway: %s, seed %d. Store: %s.\n", r.Fault, r.Seed, r.Store)
@@ -118,10 +126,11 @@ func (r *Report) WriteText(w io.Writer) error {
 
 // reasonTexts say what a dead letter of the demo is for a person.
 var reasonTexts = map[jobs.Reason]string{
-	jobs.ReasonPermanent: "the gateway said no for good",
-	jobs.ReasonAttempts:  "no attempts left",
-	jobs.ReasonDeadline:  "stopped in time, nothing was charged",
-	jobs.ReasonUnsafe:    "outcome unknown and a resend could charge twice: a person decides",
+	jobs.ReasonPermanent:  "the gateway said no for good",
+	jobs.ReasonAttempts:   "no attempts left",
+	jobs.ReasonDeadline:   "stopped in time, nothing was charged",
+	jobs.ReasonUnsafe:     "outcome unknown, and nobody can be asked: a person decides",
+	jobs.ReasonUnresolved: "outcome unknown, and asking did not tell: a person decides",
 }
 
 func ratioText(a, b int) string {

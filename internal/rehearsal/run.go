@@ -35,9 +35,13 @@ type Options struct {
 	Log      *slog.Logger // what the parts have to say; nil: silent
 
 	// For tests: senderFunc wraps the client that workers send with, to break
-	// promises by it; course makes it shorter (zero: [wholeCourse]).
-	senderFunc func(worker.Sender) worker.Sender
-	course     course
+	// promises by it; course makes it shorter (zero: [wholeCourse]); noInquiry:
+	// nobody can be asked about payouts either; evidenceFunc is shown what the
+	// judge looks at.
+	senderFunc   func(worker.Sender) worker.Sender
+	course       course
+	noInquiry    bool
+	evidenceFunc func(Evidence)
 }
 
 // course is how long the parts of a rehearsal take. Everything is short, so that it
@@ -78,10 +82,11 @@ func (p Progress) Ended() int {
 }
 
 const (
-	dependency jobs.Dependency = "payrail"
-	slots                      = 16
-	timeout                    = 600 * time.Millisecond // of one call
-	watchEvery                 = 200 * time.Millisecond
+	dependency   jobs.Dependency = "payrail"
+	slots                        = 16
+	inquirySlots                 = slots / 4              // what a worker makes of them
+	timeout                      = 600 * time.Millisecond // of one call
+	watchEvery                   = 200 * time.Millisecond
 	// settleWithin is for the gateway's last side effects, of calls that were given up.
 	settleWithin = sandbox.StormPatience + 5*time.Second
 )
@@ -261,9 +266,13 @@ func (s *stage) judge() (*Report, error) {
 	}
 	handed, settled := s.path.accounts()
 	d := s.config.Dependencies[dependency]
-	r := Judge(Evidence{Orders: handed, Settled: settled, Ledger: s.gateway.Ledger(), Arrivals: s.door.all(), Inquiries: s.gateway.Stats().Inquiries,
-		Operations: page.Items, Took: took, Limits: Limits{Cap: d.Budget.Cap, Ratio: float64(d.Budget.RatioMilli) / 1000,
-			FloorPerSecond: float64(d.Budget.FloorMilliPerSecond) / 1000, Slots: d.Slots * s.o.Workers, Timeout: d.Timeout}})
+	e := Evidence{Orders: handed, Settled: settled, Ledger: s.gateway.Ledger(), Arrivals: s.door.all(), Operations: page.Items, Took: took,
+		Limits: Limits{Cap: d.Budget.Cap, Ratio: float64(d.Budget.RatioMilli) / 1000, FloorPerSecond: float64(d.Budget.FloorMilliPerSecond) / 1000,
+			Slots: d.Slots * s.o.Workers, InquirySlots: inquirySlots * s.o.Workers, Timeout: d.Timeout}}
+	if s.o.evidenceFunc != nil {
+		s.o.evidenceFunc(e)
+	}
+	r := Judge(e)
 	r.Store, r.Fault, r.Seed = s.store.name+": "+s.store.note, string(s.o.Fault), s.o.Seed
 	return &r, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,23 +24,6 @@ import (
 // shortCourse is a rehearsal for a test: the same parts, less waiting.
 var shortCourse = course{trickle: 400 * time.Millisecond, fault: time.Second, deadline: 40 * time.Second, grace: 10 * time.Second}
 
-func play(t *testing.T, o Options) *Report {
-	t.Helper()
-	o.course = shortCourse
-	if o.Workers == 0 {
-		o.Workers = 1
-	}
-	if o.Store == "" {
-		o.Store = StoreMemory
-	}
-	t.Logf("%d operations, fault %s, seed %d, %s", o.Operations, o.Fault, o.Seed, o.Store)
-	r, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 // promised fails the test with what a person would want to see.
 func promised(t *testing.T, r *Report) {
 	t.Helper()
@@ -52,32 +36,43 @@ func promised(t *testing.T, r *Report) {
 	}
 }
 
-// A rehearsal mostly waits, so several are played at once.
-const playedAtOnce = 3
+// A rehearsal mostly waits, so several are played at once: more than tests run at
+// once on a machine with few cores.
+const playedAtOnce = 5
+
+// playAll plays each, and returns the reports in the same order.
+func playAll(t *testing.T, options []Options) []*Report {
+	t.Helper()
+	reports, errs := make([]*Report, len(options)), make([]error, len(options))
+	var played sync.WaitGroup
+	places := make(chan struct{}, playedAtOnce) // one value per rehearsal under way
+	for i, o := range options {
+		o.Workers, o.course = 1, shortCourse
+		t.Logf("%d operations, fault %s, seed %d, %s", o.Operations, o.Fault, o.Seed, o.Store)
+		places <- struct{}{}
+		played.Go(func() {
+			defer func() { <-places }()
+			reports[i], errs[i] = Run(t.Context(), o)
+		})
+	}
+	played.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return reports
+}
 
 func TestPromisesHoldUnderEveryFaultOnBothStores(t *testing.T) {
 	t.Parallel()
 	for _, store := range []StoreChoice{StoreMemory, StoreRedis} {
 		t.Run(string(store), func(t *testing.T) {
 			t.Parallel()
-			reports, errs := make([]*Report, len(sandbox.Modes)), make([]error, len(sandbox.Modes))
-			var played sync.WaitGroup
-			places := make(chan struct{}, playedAtOnce) // one value per rehearsal under way
-			for i, fault := range sandbox.Modes {
-				played.Go(func() {
-					places <- struct{}{}
-					defer func() { <-places }()
-					reports[i], errs[i] = Run(t.Context(), Options{Operations: 40, Fault: fault, Seed: 7, Workers: 1, Store: store, course: shortCourse})
-				})
+			var options []Options
+			for _, fault := range slices.Backward(sandbox.Modes) { // the last one, storm, takes longest
+				options = append(options, Options{Operations: 40, Fault: fault, Seed: 7, Store: store})
 			}
-			played.Wait()
-			for i, fault := range sandbox.Modes {
-				t.Run(string(fault), func(t *testing.T) {
-					if errs[i] != nil {
-						t.Fatal(errs[i])
-					}
-					checkEnds(t, reports[i])
-				})
+			for i, r := range playAll(t, options) {
+				t.Run(string(options[i].Fault), func(t *testing.T) { checkEnds(t, r) })
 			}
 		})
 	}
@@ -109,9 +104,69 @@ func TestADeclineIsAnEndAndNoLoss(t *testing.T) {
 	}
 }
 
+func TestLostRepliesOfClassNoneAreSettledByInquiryOrLeftToAPersonAndNeverResent(t *testing.T) {
+	t.Parallel()
+	var evidence [2]Evidence
+	options := make([]Options, len(evidence))
+	for i := range options {
+		options[i] = Options{Operations: 60, Fault: sandbox.LostReplies, Seed: 5, Store: StoreMemory, noInquiry: i == 1,
+			evidenceFunc: func(e Evidence) { evidence[i] = e }}
+	}
+	for i, r := range playAll(t, options) {
+		t.Run(map[bool]string{true: "without an inquiry", false: "with one"}[options[i].noInquiry], func(t *testing.T) {
+			promised(t, r)
+			checkClassNone(t, evidence[i], !options[i].noInquiry)
+			if (r.Inquiries > 0) == options[i].noInquiry {
+				t.Errorf("%d inquiries reported", r.Inquiries)
+			}
+		})
+	}
+}
+
+// checkClassNone looks at the operations of class none one by one. Each reply that was
+// lost had an effect. asked: payouts can be asked about.
+func checkClassNone(t *testing.T, e Evidence, asked bool) {
+	t.Helper()
+	ended, sends, effects := map[jobs.ID]jobs.Operation{}, map[string]int{}, map[string]int{}
+	for _, o := range e.Operations {
+		ended[o.ID()] = o
+	}
+	for _, a := range e.Arrivals {
+		if !a.Inquiry {
+			sends[a.Correlation]++
+		}
+	}
+	for _, entry := range e.Ledger {
+		effects[entry.Reference] = entry.SideEffects
+	}
+	lost := 0 // replies
+	for _, order := range e.Orders {
+		if order.ID.Kind != kindPayout && order.ID.Kind != kindTransfer {
+			continue
+		}
+		o, canAsk := ended[order.ID], asked && order.ID.Kind == kindPayout
+		unsafe := o.State == jobs.Dead && *o.Reason == jobs.ReasonUnsafe
+		if unsafe || o.Inquiries > 0 {
+			lost++
+		}
+		if unsafe && canAsk || o.Inquiries > 0 && !canAsk || !unsafe && o.State != jobs.Succeeded || effects[order.Reference] != 1 {
+			t.Errorf("%s ended %s %v after %d inquiries with %d effects", order.ID, o.State, o.Reason, o.Inquiries, effects[order.Reference])
+		}
+		if order.way != refused && sends[order.Correlation] != 1 { // what was refused may have been refused again
+			t.Errorf("%s was sent %d times", order.ID, sends[order.Correlation])
+		}
+	}
+	if lost < 4 {
+		t.Errorf("only %d replies were lost", lost)
+	}
+}
+
 func TestPromisesHoldWithThreeWorkers(t *testing.T) {
 	t.Parallel()
-	r := play(t, Options{Operations: 60, Fault: sandbox.LostReplies, Seed: 3, Workers: 3, Store: StoreRedis})
+	r, err := Run(t.Context(), Options{Operations: 60, Fault: sandbox.LostReplies, Seed: 3, Workers: 3, Store: StoreRedis, course: shortCourse})
+	if err != nil {
+		t.Fatal(err)
+	}
 	promised(t, r)
 }
 
@@ -124,6 +179,9 @@ type brokenSender struct {
 	late     map[string]bool           // correlations of operations that are sent after their deadline
 	lie      bool                      // say "succeeded" and send nothing
 }
+
+// in returns s in the place of a whole client.
+func (s brokenSender) in(whole worker.Sender) worker.Sender { s.Sender = whole; return s }
 
 func (s brokenSender) Send(_ context.Context, call gateway.Call) gateway.Answer {
 	a := gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseAnswered, Status: http.StatusCreated, Body: []byte(`{}`), ReceivedAt: time.Now()}, WireBytes: 1}
@@ -156,6 +214,19 @@ func (s brokenSender) Send(_ context.Context, call gateway.Call) gateway.Answer 
 	return a
 }
 
+// inventor is a client whose inquiries are made up.
+type inventor struct {
+	worker.Sender
+	body string // of each answer to one
+}
+
+// in returns s in the place of a whole client.
+func (s inventor) in(whole worker.Sender) worker.Sender { s.Sender = whole; return s }
+
+func (s inventor) Ask(context.Context, gateway.Question) gateway.Answer {
+	return gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseAnswered, Status: http.StatusOK, Body: []byte(s.body), ReceivedAt: time.Now()}, WireBytes: 1}
+}
+
 func ownKey(call gateway.Call) string { return call.Request.IdempotencyKey }
 
 const brokenSeed = 11
@@ -174,30 +245,34 @@ func tight(n int, seed uint64) map[string]bool {
 // The judge is worth something only if it says so when a client breaks a promise.
 func TestABrokenClientIsFoundOut(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
+	cases := []struct {
 		name   string
 		fault  sandbox.Mode
-		sender brokenSender
+		sender func(whole worker.Sender) worker.Sender
 		want   string // promise
 		counts func(*Report) bool
 	}{
 		{"a new key for each attempt", sandbox.LostReplies, brokenSender{requests: 1, key: func(c gateway.Call) string {
 			return fmt.Sprintf("%s-%d", c.Request.IdempotencyKey, c.Attempt)
-		}}, "P1", func(r *Report) bool { return r.ChargedTwice > 0 }},
-		{"a hidden resend without a key", sandbox.None, brokenSender{requests: 2, key: func(gateway.Call) string { return "" }}, "P1",
+		}}.in, "P1", func(r *Report) bool { return r.ChargedTwice > 0 }},
+		{"a hidden resend without a key", sandbox.None, brokenSender{requests: 2, key: func(gateway.Call) string { return "" }}.in, "P1",
 			func(r *Report) bool { return r.ChargedTwice > 0 }},
-		{"a success that is made up", sandbox.None, brokenSender{lie: true}, "P2", func(r *Report) bool { return r.Lost > 0 }},
-		{"sent long after the clocks were looked at", sandbox.None, brokenSender{requests: 1, key: ownKey, late: tight(40, brokenSeed)}, "P3",
+		{"a success that is made up", sandbox.None, brokenSender{lie: true}.in, "P2", func(r *Report) bool { return r.Lost > 0 }},
+		{"sent long after the clocks were looked at", sandbox.None, brokenSender{requests: 1, key: ownKey, late: tight(40, brokenSeed)}.in, "P3",
 			func(r *Report) bool { return r.Late > 0 }},
-		{"eight requests for each attempt", sandbox.None, brokenSender{requests: 8, key: ownKey}, "P4", func(r *Report) bool { return r.Retries > 200 }},
-		{"no timeout", sandbox.Slow, brokenSender{requests: 1, key: ownKey}, "P5", func(*Report) bool { return true }},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			r := play(t, Options{Operations: 40, Fault: tc.fault, Seed: brokenSeed,
-				senderFunc: func(s worker.Sender) worker.Sender { tc.sender.Sender = s; return tc.sender }})
-			if r.Promises[tc.want] || r.Kept() || !tc.counts(r) {
-				t.Errorf("%s was not found broken: %+v", tc.want, r)
+		{"eight requests for each attempt", sandbox.None, brokenSender{requests: 8, key: ownKey}.in, "P4", func(r *Report) bool { return r.Retries > 200 }},
+		{"an inquiry that finds nothing", sandbox.LostReplies, inventor{body: `{"data":[]}`}.in, "P1", func(r *Report) bool { return r.ChargedTwice > 0 }},
+		{"an inquiry that finds everything", sandbox.Down, inventor{body: `{"data":[{"status":"succeeded"}]}`}.in, "P2", func(r *Report) bool { return r.Lost > 0 }},
+		{"no timeout", sandbox.Slow, brokenSender{requests: 1, key: ownKey}.in, "P5", func(*Report) bool { return true }},
+	}
+	options := make([]Options, len(cases))
+	for i, tc := range cases {
+		options[i] = Options{Operations: 40, Fault: tc.fault, Seed: brokenSeed, Store: StoreMemory, senderFunc: tc.sender}
+	}
+	for i, r := range playAll(t, options) {
+		t.Run(cases[i].name, func(t *testing.T) {
+			if r.Promises[cases[i].want] || r.Kept() || !cases[i].counts(r) {
+				t.Errorf("%s was not found broken: %+v", cases[i].want, r)
 			}
 		})
 	}

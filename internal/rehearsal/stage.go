@@ -62,7 +62,9 @@ func (s *stage) build(ctx context.Context) error {
 	if err := s.openGateway(); err != nil {
 		return err
 	}
-	s.config = s.configure()
+	if s.config, err = s.configure(); err != nil {
+		return err
+	}
 	rdb, err := ledger.Connect(s.store.url, ledger.ConnectOptions{PoolSize: 4 * slots})
 	if err != nil {
 		return err
@@ -74,8 +76,11 @@ func (s *stage) build(ctx context.Context) error {
 			return err
 		}
 	}
-	d := s.config.Dependencies[dependency]
-	s.path = newRequestPath(s.ledger, s.submitTerms(d), s.config.KindSpecs(), s.baseURL, rand.New(rand.NewPCG(s.o.Seed, 2)))
+	d, specs := s.config.Dependencies[dependency], s.config.KindSpecs()
+	if err := s.ledger.BindKinds(ctx, specs); err != nil {
+		return err
+	}
+	s.path = newRequestPath(s.ledger, s.submitTerms(d), specs, s.baseURL, rand.New(rand.NewPCG(s.o.Seed, 2)))
 	return nil
 }
 
@@ -103,7 +108,7 @@ func (s *stage) openGateway() error {
 }
 
 // configure makes the configuration that a file would.
-func (s *stage) configure() *config.Config {
+func (s *stage) configure() (*config.Config, error) {
 	c := config.Default()
 	c.Redis.URL = config.LiteralSecret(s.store.url)
 	c.Redis.Durability = config.DurabilityVolatile
@@ -124,8 +129,41 @@ func (s *stage) configure() *config.Config {
 	}
 	kind(kindCharge, "/v1/charges", jobs.IdempotencyKeyed, 50)
 	kind(kindVoid, "/v1/voids", jobs.IdempotencyNatural, 50)
-	kind(kindPayout, "/v1/charges", jobs.IdempotencyNone, 5).IdempotencyKey.Header = ""
-	return c
+	kind(kindTransfer, "/v1/charges", jobs.IdempotencyNone, 5).IdempotencyKey.Header = ""
+	payout := kind(kindPayout, "/v1/charges", jobs.IdempotencyNone, 5)
+	payout.IdempotencyKey.Header = ""
+	if s.o.noInquiry {
+		return c, nil
+	}
+	var err error
+	payout.Inquiry, err = s.inquiry(payout)
+	return c, err
+}
+
+// inquiry asks for all charges under the operation's key. What is surely not there is
+// sent again: the gateway's lists do not lag, and settle covers its longest delay.
+func (s *stage) inquiry(k *config.Kind) (*config.Inquiry, error) {
+	q := config.NewInquiry(k, "/v1/charges?reference={key}")
+	q.Settle, q.GiveUpAfter, q.AfterNotFoundDead = settleTime(s.o.Fault), s.o.course.deadline, false
+	q.Backoff = policy.Backoff{Base: 500 * time.Millisecond, Cap: 2 * time.Second}
+	var err error
+	q.Read, err = policy.CompileInquiry(policy.InquirySpec{
+		Answers:   []int{http.StatusOK},
+		Succeeded: `body.data.exists(c, c.status == "succeeded")`,
+		Failed:    `size(body.data) > 0 && body.data.all(c, c.status == "failed")`,
+		NotFound:  `size(body.data) == 0`,
+	})
+	return q, err
+}
+
+// settleTime is the timeout and the longest after which the gateway still acts: at
+// once, but in a storm.
+func settleTime(fault sandbox.Mode) time.Duration {
+	longest := 400 * time.Millisecond // a busy machine
+	if fault == sandbox.Storm {
+		longest += sandbox.StormPatience
+	}
+	return timeout + longest
 }
 
 func (s *stage) startWorker(ctx context.Context, n uint64) error {

@@ -33,9 +33,8 @@ func Lines(w io.Writer) func(Progress) {
 	}
 }
 
-// shown are the states that a rehearsal can see: nobody cancels, and nobody can be
-// asked.
-var shown = []jobs.State{jobs.Waiting, jobs.Released, jobs.Attempting, jobs.Succeeded, jobs.Dead}
+// shown are the states that a rehearsal can see: nobody cancels.
+var shown = []jobs.State{jobs.Waiting, jobs.Released, jobs.Attempting, jobs.Unresolved, jobs.Succeeded, jobs.Dead}
 
 // TableWidth is how many columns a terminal needs for [Table]: a line that wraps
 // would spoil the redrawing.
@@ -55,7 +54,7 @@ func Table(w io.Writer, colour bool) func(Progress) {
 	}
 }
 
-const barWidth = 40
+const barWidth = 36
 
 func drawTable(p Progress, colour bool) string {
 	paint := func(code, text string) string {
@@ -70,7 +69,7 @@ func drawTable(p Progress, colour bool) string {
 	}
 	t := table.NewWriter()
 	t.SetStyle(table.StyleRounded)
-	header, counts := table.Row{"operations"}, table.Row{fmt.Sprintf("%d of %d", p.Handed, p.Total)}
+	var header, counts table.Row
 	for _, state := range shown {
 		header, counts = append(header, string(state)), append(counts, p.States[state])
 	}
@@ -81,8 +80,9 @@ func drawTable(p Progress, colour bool) string {
 		done = min(p.Ended()*barWidth/p.Total, barWidth)
 	}
 	bar := paint("36", strings.Repeat("█", done)) + strings.Repeat("░", barWidth-done)
-	return fmt.Sprintf("%s\n%s %3d %%  %.1f s\ngateway: %s · %d requests, %d charged · %.0f tokens\nstore: %s\n",
-		t.Render(), bar, p.Ended()*100/max(p.Total, 1), p.Elapsed.Seconds(), gateway, p.Requests, p.Effects, p.Tokens, p.Store)
+	return fmt.Sprintf("%s\n%s %3d %%  %.1f s · %d of %d handed over\ngateway: %s · %d requests, %d charged · %.0f tokens\nstore: %s\n",
+		t.Render(), bar, p.Ended()*100/max(p.Total, 1), p.Elapsed.Seconds(), p.Handed, p.Total,
+		gateway, p.Requests, p.Effects, p.Tokens, p.Store)
 }
 
 func faultText(p Progress) string {
