@@ -52,8 +52,7 @@ type order struct {
 	mu        sync.Mutex // guards what follows
 	attempted *jobs.Attempted
 	accepted  bool
-	settled   bool // the shop's own call was answered: nothing was handed over
-	refusal   string
+	settled   bool      // the shop's own call was answered: nothing was handed over
 	touchedAt time.Time // last handed over
 	inCut     bool      // perhaps inside a tail that was cut off
 }

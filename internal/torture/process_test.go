@@ -30,8 +30,9 @@ type slot struct {
 // process is one life of a worker.
 type process struct {
 	proc *os.Process
-	done chan struct{} // closed by launch's goroutine when it has ended
-	exit int           // valid when done is closed
+	born time.Time
+	done chan struct{}    // closed by launch's goroutine when it has ended
+	end  *os.ProcessState // valid when done is closed
 }
 
 // newSlot starts a worker and ends whatever then runs there with the test.
@@ -72,7 +73,7 @@ func (s *slot) start() {
 // kill and stop await.
 func launch(log *os.File, program string, args ...string) (*process, error) {
 	started := make(chan error, 1) // the goroutine sends once
-	p := &process{done: make(chan struct{})}
+	p := &process{born: time.Now(), done: make(chan struct{})}
 	go func() {
 		runtime.LockOSThread() // the kernel ties a child to the thread that forked it
 		defer runtime.UnlockOSThread()
@@ -88,7 +89,7 @@ func launch(log *os.File, program string, args ...string) (*process, error) {
 			return
 		}
 		cmd.Wait() // killed, mostly; how it ended is in its state
-		p.exit = cmd.ProcessState.ExitCode()
+		p.end = cmd.ProcessState
 		close(p.done)
 	}()
 	return p, <-started
@@ -107,16 +108,25 @@ func (s *slot) kill() bool {
 	return true
 }
 
-// stop is SIGTERM: the exit code, and whether it ended within the bound.
-func (s *slot) stop(bound time.Duration) (exit int, ended bool) {
-	s.running.proc.Signal(syscall.SIGCONT) // one that is frozen takes no signal
-	s.running.proc.Signal(syscall.SIGTERM)
+// stop is SIGTERM, and says what is wrong with the end that follows; "" for nothing.
+// Who is told to stop before he listens to signals ends by the signal, with nothing
+// begun.
+func (s *slot) stop() string {
+	const bound = 20 * time.Second
+	p := s.running
+	young := time.Since(p.born) < 5*time.Second
+	p.proc.Signal(syscall.SIGCONT) // one that is frozen takes no signal
+	p.proc.Signal(syscall.SIGTERM)
 	select {
-	case <-s.running.done:
-		return s.running.exit, true
+	case <-p.done:
 	case <-time.After(bound):
-		return 0, false
+		return fmt.Sprintf("%s still runs %s after SIGTERM", s.name, bound)
 	}
+	by, signalled := p.end.Sys().(syscall.WaitStatus)
+	if p.end.ExitCode() == 0 || young && signalled && by.Signaled() && by.Signal() == syscall.SIGTERM {
+		return ""
+	}
+	return fmt.Sprintf("%s, started %s before, ended badly on SIGTERM: %s", s.name, time.Since(p.born).Round(time.Millisecond), p.end)
 }
 
 // enqueue runs one command to its end with input, and returns what it said.

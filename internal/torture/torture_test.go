@@ -50,8 +50,8 @@ func TestTorture(t *testing.T) {
 // stopWorkers ends them in order, and looks for panics in what they said.
 func (r *rig) stopWorkers() {
 	for _, s := range r.slots {
-		if exit, ended := s.stop(20 * time.Second); !ended || exit != 0 {
-			r.t.Errorf("%s did not end well on SIGTERM: ended %t, exit %d", s.name, ended, exit)
+		if wrong := s.stop(); wrong != "" {
+			r.t.Error(wrong)
 		}
 		text, err := os.ReadFile(s.log.Name())
 		if err != nil {
