@@ -50,7 +50,7 @@ func (p *program) connect(c *config.Config, o ledger.ConnectOptions) (rdb redis.
 
 func fitnessOptions(c *config.Config) ledger.FitnessOptions {
 	o := ledger.FitnessOptions{Durability: string(c.Redis.Durability), AssumeMaxmemoryPolicy: c.Redis.Assume.MaxmemoryPolicy,
-		AssumePersistence: c.Redis.Assume.Persistence}
+		AssumePersistence: c.Redis.Assume.Persistence, WaitReplicas: c.Redis.WaitReplicas}
 	for _, k := range c.Kinds {
 		o.UnsafeKinds = o.UnsafeKinds || k.Idempotency == jobs.IdempotencyNone || k.Idempotency == jobs.IdempotencyConditional
 	}

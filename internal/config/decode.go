@@ -66,7 +66,7 @@ func (d *decoder) redis(v value, r *Redis) {
 		word(a, "persistence", "persistence", &r.Assume.Persistence, persistences)
 		a.done()
 	}
-	o.off("wait_replicas", "0", isZero)
+	integer(o, "wait_replicas", &r.WaitReplicas)
 	o.done()
 }
 

@@ -38,6 +38,7 @@ func (c *Config) kindSpec(k *Kind) jobs.KindSpec {
 		MaxBacklog:    d.MaxBacklog,
 		Columns:       maps.Clone(k.Columns),
 		Credentials:   credentialNames(d),
+		WaitReplicas:  c.Redis.WaitReplicas,
 		Retention: jobs.Retention{
 			SucceededMS: ms(c.Retention.Succeeded),
 			CancelledMS: ms(c.Retention.Cancelled),

@@ -36,6 +36,10 @@ type Redis struct {
 	Namespace  string // prefix of every key and queue; default "redrive"
 	Durability Durability
 	Assume     Assume
+	// WaitReplicas is on how many replicas a submission, a begin or a person's action
+	// must be before it counts; each waits for them for up to a second. 0, the
+	// default: on none. At most 10.
+	WaitReplicas int
 }
 
 // Durability is what the preflight demands of Redis.

@@ -20,6 +20,7 @@ const (
 	maxKeyLength   = 1000      // bytes; RFC 8941 strings in the wild stay far below
 	maxBacklog     = 1_000_000_000
 	maxMaxInFlight = 1_000_000
+	maxReplicas    = 10 // more than anybody waits for
 )
 
 // validator collects what is wrong with a Config built by whomever.
@@ -148,6 +149,7 @@ func (v *validator) redis(needURL bool) {
 	if p := r.Assume.Persistence; p != "" {
 		v.word("redis.assume.persistence", "persistence", p, persistences)
 	}
+	v.between("redis.wait_replicas", int64(r.WaitReplicas), 0, maxReplicas, "")
 }
 
 func (v *validator) dependency(path string, d *Dependency) {

@@ -103,6 +103,7 @@ type KindSpec struct {
 	Columns       map[string]string `json:"columns,omitempty"` // name -> RFC 6901 pointer into the body
 	Credentials   []string          `json:"credentials"`       // names only
 	Retention     Retention         `json:"retention"`
+	WaitReplicas  int               `json:"wait_replicas,omitempty"` // that have an operation before it counts as accepted
 
 	Inquiry *InquirySpec `json:"inquiry,omitempty"` // nil: nobody can be asked what became of one
 	Void    *VoidSpec    `json:"void,omitempty"`    // nil: a late success is kept

@@ -120,7 +120,8 @@ type Runner interface {
 // Run runs the script (EVALSHA, then EVAL when Redis has forgotten it) and
 // returns its flat answer. key names the slot: every key that the script touches
 // bears the same hash tag. Errors name the script; the ones of redis are wrapped. A
-// client that is a [Runner] is left to do it.
+// client that is a [Runner] is left to do it. Where args ask for replicas the answer
+// may come together with an error, [ErrTooFewReplicas].
 //
 // Run never repeats a call whose fate it does not know: a lost reply is the
 // caller's to settle, because only the caller knows whether the script is
@@ -128,6 +129,9 @@ type Runner interface {
 func (s *Script) Run(ctx context.Context, c redis.Scripter, key string, args *Args) (Reply, error) {
 	if r, ok := c.(Runner); ok {
 		return r.RunScript(ctx, s, key, args)
+	}
+	if args.replicas > 0 {
+		return s.runWaiting(ctx, c, key, args)
 	}
 	list := append([]any{len(args.list)}, args.list...)
 	v, err := s.script.Run(ctx, c, []string{key}, list...).Result()
@@ -143,8 +147,13 @@ func (s *Script) fault(err error) error { return fmt.Errorf("script %s: %w", s.n
 // caller's pipeline. Redis must know the script already: after a NOSCRIPT error
 // nothing was decided.
 func (s *Script) Command(ctx context.Context, key string, calls []*Args) *redis.Cmd {
+	return s.command(ctx, "evalsha", s.Hash(), key, calls)
+}
+
+// command runs script, which is the hash or the source as command wants it.
+func (s *Script) command(ctx context.Context, command, script, key string, calls []*Args) *redis.Cmd {
 	shared := commonPrefix(calls)
-	list := append(make([]any, 0, 5+len(calls[0].list)*len(calls)), "evalsha", s.Hash(), 1, key, shared)
+	list := append(make([]any, 0, 5+len(calls[0].list)*len(calls)), command, script, 1, key, shared)
 	list = append(list, calls[0].list[:shared]...)
 	for _, c := range calls {
 		list = append(list, len(c.list)-shared)
@@ -253,7 +262,10 @@ func toReply(name string, v any) (Reply, error) {
 
 // Args collects a script's named arguments. The zero value is empty and ready.
 // Not safe for concurrent use.
-type Args struct{ list []any }
+type Args struct {
+	list     []any
+	replicas int // asked for, see Replicas
+}
 
 // Str adds a text argument.
 func (a *Args) Str(name, value string) *Args {

@@ -11,6 +11,7 @@ import (
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/luascript"
 	"redrive/internal/metrics"
 	"redrive/internal/policy"
 )
@@ -21,6 +22,9 @@ const (
 	beginWithin = 1500 * time.Millisecond
 	beginTry    = 700 * time.Millisecond
 	beginPause  = 20 * time.Millisecond
+	// beginWaitTry is the one try of a begin that waits for replicas: a second one
+	// would not fit, and would find what kept the first waiting.
+	beginWaitTry = luascript.ReplicaWait + 200*time.Millisecond
 	// finishWithin bounds the one try to write a result that is made inside the slot.
 	finishWithin = time.Second
 	// suspectWait is how long suspects wait at most while others are under way.
@@ -82,22 +86,30 @@ func (c *conveyor) deliver(ctx context.Context, d ledger.Delivery) {
 }
 
 // begin asks for the grant, again with the same run id while the answer is lost. A
-// clear refusal of Redis is not repeated.
+// clear refusal of Redis is not repeated, nor is a begin that waits for replicas: one
+// that is not on them is as good as none.
 func (c *conveyor) begin(ctx context.Context, k *kind, d ledger.Delivery, runID string) (ledger.Begin, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginWithin)
 	defer cancel()
+	try, waits := beginTry, c.r.o.Config.Redis.WaitReplicas > 0
+	if waits {
+		try = beginWaitTry
+	}
 	for {
 		var b ledger.Begin
-		err := within(ctx, beginTry, func(ctx context.Context) (err error) {
+		err := within(ctx, try, func(ctx context.Context) (err error) {
 			b, err = c.r.ledger.Begin(ctx, c.terms(), k.target, k.maxAttempts, d, runID)
 			return err
 		})
 		if err == nil {
 			return b, nil
 		}
-		c.r.health.note(err)
+		// A begin may be late, or in vain, because of a replica: no news of Redis itself.
+		if !waits || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, luascript.ErrTooFewReplicas) {
+			c.r.health.note(err)
+		}
 		var reply redis.Error
-		if errors.As(err, &reply) || !sleep(ctx, beginPause) || !c.r.health.await(ctx.Done()) {
+		if waits || errors.As(err, &reply) || !sleep(ctx, beginPause) || !c.r.health.await(ctx.Done()) {
 			return ledger.Begin{}, errors.Join(errUnclear, err)
 		}
 	}

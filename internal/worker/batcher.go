@@ -27,13 +27,22 @@ const (
 //
 // A call fails alone, by its own error, or with its pipeline, when the connection
 // does; then its fate is unknown, as that of any lost reply.
+//
+// Calls that ask for replicas go over pipelines of their own, which end with one WAIT:
+// while a replica is away no other call, such as that of a result, waits for it.
 type batcher struct {
 	redis.UniversalClient
 
-	mu      sync.Mutex // guards waiting, running
+	mu     sync.Mutex // guards the lanes
+	plain  batchLane
+	copied batchLane      // of calls that ask for replicas
+	drains sync.WaitGroup // counts what runs in both
+}
+
+// batchLane is where calls queue for the next pipeline.
+type batchLane struct {
 	waiting []*scriptCall
-	running int            // drains, at most maxPipelines
-	drains  sync.WaitGroup // counts running
+	running int // drains, at most maxPipelines
 }
 
 var _ luascript.Runner = (*batcher)(nil)
@@ -55,12 +64,16 @@ func newBatcher(c redis.UniversalClient) *batcher { return &batcher{UniversalCli
 // or ctx is done; in the second case the script may run all the same.
 func (b *batcher) RunScript(ctx context.Context, s *luascript.Script, key string, args *luascript.Args) (luascript.Reply, error) {
 	call := &scriptCall{ctx: ctx, script: s, key: key, args: args, done: make(chan struct{})}
+	lane := &b.plain
+	if args.WantsReplicas() > 0 {
+		lane = &b.copied
+	}
 	b.mu.Lock()
-	b.waiting = append(b.waiting, call)
-	if b.running < maxPipelines {
-		b.running++
+	lane.waiting = append(lane.waiting, call)
+	if lane.running < maxPipelines {
+		lane.running++
 		b.drains.Add(1)
-		go b.drain() // ends when nothing waits; close waits for it
+		go b.drain(lane) // ends when nothing waits; close waits for it
 	}
 	b.mu.Unlock()
 	select {
@@ -71,21 +84,21 @@ func (b *batcher) RunScript(ctx context.Context, s *luascript.Script, key string
 	}
 }
 
-// drain runs what waits, batch by batch, until nothing does.
-func (b *batcher) drain() {
+// drain runs what waits in a lane, batch by batch, until nothing does.
+func (b *batcher) drain(lane *batchLane) {
 	defer b.drains.Done()
 	runtime.Gosched() // those who call in the same instant share the first batch
 	for {
 		b.mu.Lock()
-		n := min(len(b.waiting), maxBatch)
+		n := min(len(lane.waiting), maxBatch)
 		if n == 0 {
-			b.running--
-			b.waiting = nil
+			lane.running--
+			lane.waiting = nil
 			b.mu.Unlock()
 			return
 		}
-		batch := b.waiting[:n:n]
-		b.waiting = b.waiting[n:]
+		batch := lane.waiting[:n:n]
+		lane.waiting = lane.waiting[n:]
 		b.mu.Unlock()
 		b.exec(batch)
 	}
@@ -96,6 +109,7 @@ type together struct {
 	calls []*scriptCall
 	args  []*luascript.Args
 	cmd   *redis.Cmd
+	wait  *luascript.Wait // nil: no call of the pipeline asks for replicas
 }
 
 // exec runs a batch. Its calls are of different operations or of different steps of
@@ -131,6 +145,9 @@ func (b *batcher) exec(batch []*scriptCall) {
 	}
 	for _, g := range order {
 		for i, answer := range g.calls[0].script.Answers(g.cmd, len(g.calls)) {
+			if g.wait != nil {
+				answer = g.wait.Settle(answer, g.args[i].WantsReplicas())
+			}
 			g.calls[i].answer = answer
 			close(g.calls[i].done)
 		}
@@ -140,9 +157,20 @@ func (b *batcher) exec(batch []*scriptCall) {
 func (b *batcher) run(groups []*together) {
 	ctx := context.Background() // a batch serves many callers; the client's timeouts bound it
 	pipe := b.UniversalClient.Pipeline()
+	replicas := 0
 	for _, g := range groups {
 		g.cmd = g.calls[0].script.Command(ctx, g.calls[0].key, g.args)
 		_ = pipe.Process(ctx, g.cmd) // only queues
+		for _, args := range g.args {
+			replicas = max(replicas, args.WantsReplicas())
+		}
+	}
+	if replicas > 0 {
+		// On this very pipeline: another one may go over another connection.
+		wait := luascript.WaitFor(ctx, pipe, groups[0].calls[0].key, replicas)
+		for _, g := range groups {
+			g.wait = wait
+		}
 	}
 	_, _ = pipe.Exec(ctx) // each command keeps its own error
 }

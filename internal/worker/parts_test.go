@@ -292,7 +292,7 @@ func TestWhoHasLeftTheBatcherIsNotSentLater(t *testing.T) {
 		return err
 	}
 	batch.mu.Lock()
-	batch.running = maxPipelines - 1 // so that the second waits for the first
+	batch.plain.running = maxPipelines - 1 // so that the second waits for the first
 	batch.mu.Unlock()
 	first := make(chan error, 1)
 	go func() { first <- call(t.Context()) }() // ends when Redis has answered; received below
@@ -303,7 +303,7 @@ func TestWhoHasLeftTheBatcherIsNotSentLater(t *testing.T) {
 	b.until(2*time.Second, "the second waits", func() bool {
 		batch.mu.Lock()
 		defer batch.mu.Unlock()
-		return len(batch.waiting) == 1
+		return len(batch.plain.waiting) == 1
 	})
 	cancel()
 	if err := <-second; !errors.Is(err, context.Canceled) {

@@ -64,7 +64,8 @@ func newRun(o Options, p *plan) *run {
 	r := &run{o: o, plan: p, startedAt: time.Now(), health: newHealth(o.Log, o.Metrics), conveyors: map[jobs.Dependency]*conveyor{},
 		suspect: make(chan struct{}, 1), stopped: make(chan struct{}), now: make(chan struct{}), ended: make(chan struct{})}
 	r.batcher = newBatcher(o.Ledger.Client())
-	r.ledger = ledger.New(r.batcher, o.Ledger.Namespace())
+	r.o.Ledger = o.Ledger.WaitingFor(o.Config.Redis.WaitReplicas)
+	r.ledger = ledger.New(r.batcher, o.Ledger.Namespace()).WaitingFor(o.Config.Redis.WaitReplicas)
 	r.pending = newPending(r.health, r.eased)
 	r.upkeepAt.Store(time.Now().UnixNano())
 	return r
