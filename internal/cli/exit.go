@@ -26,7 +26,7 @@ const (
 	exitPartly   = 3 // some were refused
 	exitNotFound = 4
 	exitConflict = 5 // conflict, or not allowed in this state (all of them)
-	exitAgain    = 6 // Redis away or full, backlog full, or the reply was lost
+	exitAgain    = 6 // Redis away or full, backlog full, the reply was lost, or not yet on the replicas asked for
 )
 
 // failure is an error with the exit code that it ends the program with. Without

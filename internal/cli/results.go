@@ -18,6 +18,7 @@ type result struct {
 	State        jobs.State `json:"state"`
 	Detail       string     `json:"detail"`
 	AttemptsLeft *int       `json:"attempts_left,omitempty"`
+	Unsure       bool       `json:"unsure,omitempty"` // not yet on the replicas asked for
 }
 
 const (
@@ -28,7 +29,7 @@ const (
 )
 
 func resultOf(id jobs.ID, d ledger.Done) result {
-	r := result{Operation: id, State: d.State, Detail: d.Detail}
+	r := result{Operation: id, State: d.State, Detail: d.Detail, Unsure: d.Unsure}
 	switch d.Verdict {
 	case ledger.DoneOK, ledger.DoneAgain:
 		r.Result = resultDone
@@ -50,7 +51,8 @@ type outcome struct {
 	Pending int      `json:"pending"`
 	Refused int      `json:"refused"`
 	Missing int      `json:"missing"`
-	Invalid int      `json:"invalid"` // lines of a file that say nothing that can be done
+	Invalid int      `json:"invalid"`          // lines of a file that say nothing that can be done
+	Unsure  int      `json:"unsure,omitempty"` // of those done or pending: not yet on the replicas asked for
 	Items   []result `json:"items"`
 	Errors  []fault  `json:"errors,omitempty"` // what is wrong with those lines
 	Canary  *canary  `json:"canary,omitempty"`
@@ -97,6 +99,9 @@ func (p *program) end(e ending) error {
 		case resultMissing:
 			out.Missing++
 		}
+		if r.Unsure {
+			out.Unsure++
+		}
 	}
 	if err := p.writeOutcome(out); err != nil {
 		return err
@@ -115,6 +120,9 @@ func (p *program) end(e ending) error {
 		words += ", batch " + e.batch
 	}
 	p.say("%s", words)
+	if out.Unsure > 0 {
+		p.say("%d of them not yet on the replicas asked for (redis.wait_replicas): a failover now could undo that, so look again once the replicas are back", out.Unsure)
+	}
 	var said *failure
 	switch {
 	case errors.As(e.failed, &said):
@@ -138,6 +146,8 @@ func (p *program) sayFaults(faults []fault) {
 func (o outcome) code() int {
 	good, bad := o.Done+o.Pending, o.Refused+o.Missing+o.Invalid
 	switch {
+	case bad == 0 && o.Unsure > 0:
+		return exitAgain
 	case bad == 0:
 		return exitOK
 	case good > 0:

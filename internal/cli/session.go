@@ -62,7 +62,7 @@ func (p *program) open(ctx context.Context, a access) (*session, error) {
 		return nil, &failure{exitUsage, err}
 	}
 	p.where = withoutPassword(address)
-	s := &session{p: p, config: c, found: found, client: client, ledger: ledger.New(client, c.Redis.Namespace), bound: map[jobs.Kind]error{}}
+	s := &session{p: p, config: c, found: found, client: client, ledger: ledger.New(client, c.Redis.Namespace).WaitingFor(c.Redis.WaitReplicas), bound: map[jobs.Kind]error{}}
 	check := s.ledger.CheckNewerSchema
 	if a == writes {
 		check = s.ledger.CheckSchema
@@ -108,6 +108,11 @@ func (s *session) readKinds(ctx context.Context) error {
 	s.known = published
 	if !s.found {
 		s.ours = maps.Clone(published)
+		replicas := 0
+		for _, spec := range published { // of one namespace all say the same
+			replicas = max(replicas, spec.WaitReplicas)
+		}
+		s.ledger = s.ledger.WaitingFor(replicas)
 		return nil
 	}
 	s.ours = map[jobs.Kind]jobs.KindSpec{}
@@ -185,6 +190,7 @@ func (s *session) fit(ctx context.Context) error {
 	if s.found {
 		o.Durability = string(s.config.Redis.Durability)
 		o.AssumeMaxmemoryPolicy, o.AssumePersistence = s.config.Redis.Assume.MaxmemoryPolicy, s.config.Redis.Assume.Persistence
+		o.WaitReplicas = s.config.Redis.WaitReplicas
 		for _, k := range s.config.Kinds {
 			o.UnsafeKinds = o.UnsafeKinds || k.Idempotency == jobs.IdempotencyNone || k.Idempotency == jobs.IdempotencyConditional
 		}

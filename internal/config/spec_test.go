@@ -10,7 +10,7 @@ import (
 func TestKindSpecSaysEverythingThatASubmissionNeeds(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, `
-redis: {url: "redis://127.0.0.1:6379/0"}
+redis: {url: "redis://127.0.0.1:6379/0", wait_replicas: 1}
 dependencies:
   payrail: {base_url: https://api.payrail.example, credentials: {m1: {headers: {A: x}}}}
 operations:

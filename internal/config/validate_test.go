@@ -33,6 +33,7 @@ func TestConfigBuiltInCodeIsCheckedToo(t *testing.T) {
 		"redis.durability":                  func(c *Config) { c.Redis.Durability = "" },
 		"redis.assume.persistence":          func(c *Config) { c.Redis.Assume.Persistence = "both" },
 		"redis.assume.maxmemory_policy":     func(c *Config) { c.Redis.Assume.MaxmemoryPolicy = "some" },
+		"redis.wait_replicas":               func(c *Config) { c.Redis.WaitReplicas = -1 },
 		"listen":                            func(c *Config) { c.Listen = "" },
 		"shutdown_grace":                    func(c *Config) { c.ShutdownGrace = -time.Second },
 		"log.format":                        func(c *Config) { c.Log.Format = "" },
