@@ -52,6 +52,10 @@ torture: test-tools ## kill, freeze and cut off real processes for SECONDS, and 
 	@mkdir -p out
 	go test -run '^TestTorture$$' -count 1 -v -timeout $$(($(SECONDS) + 600))s ./internal/torture -seconds $(SECONDS) -seed $(SEED) -report $(CURDIR)/out/torture.md
 
+.PHONY: sim
+sim: ## every interleaving of the model, and seeded worlds over the real scripts
+	REDRIVE_SIM=long go test -count 1 -v -timeout 60m ./internal/sim/...
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each
 	@set -e; pkgs=$$(go list $(PKG)); for pkg in $$pkgs; do \

@@ -36,6 +36,9 @@ func (m *Model) Explore(limit int) Found {
 			found.Transitions++
 			next.tidy()
 			violation := m.check(&s, next)
+			if violation == m.overlook { // noViolation by default
+				violation = noViolation
+			}
 			calm := next.left == s.left
 			next.canonical(m.windows(), nil)
 			id := x.visit(*next, int32(at))

@@ -43,7 +43,7 @@ var more = []design{
 	{jobs.IdempotencyNone, false, 3, 3},
 	{jobs.IdempotencyNone, true, 2, 2},
 	{jobs.IdempotencyConditional, false, 3, 3},
-	{jobs.IdempotencyConditional, true, 2, 2},
+	{jobs.IdempotencyConditional, true, 1, 3},
 	{jobs.IdempotencyKeyed, false, 1, 3},
 	{jobs.IdempotencyKeyed, false, 2, 2},
 	{jobs.IdempotencyKeyed, true, 0, 3},
@@ -89,7 +89,7 @@ func TestBothWorkersMayCrash(t *testing.T) {
 			only: []disturbance{crash, stall, secondDelivery, lostBeginReply, delayedBegin, lostFinishReply}}
 		limit := 20_000
 		if long {
-			m.Inquiry, limit = true, 8_000_000
+			m.Inquiry, limit = true, 1_500_000
 		}
 		found := m.Explore(limit)
 		if found.Violation != noViolation {

@@ -54,7 +54,6 @@ type Rules struct {
 type Rule struct {
 	Name string // the field's name
 	Text string // what the rule says
-	n    int
 }
 
 // AllRules lists every switch in the order of [Rules].
@@ -62,7 +61,7 @@ func AllRules() []Rule {
 	t := reflect.TypeFor[Rules]()
 	rules := make([]Rule, t.NumField())
 	for n := range rules {
-		rules[n] = Rule{Name: t.Field(n).Name, Text: t.Field(n).Tag.Get("rule"), n: n}
+		rules[n] = Rule{Name: t.Field(n).Name, Text: t.Field(n).Tag.Get("rule")}
 	}
 	return rules
 }

@@ -16,11 +16,12 @@ type caughtBy struct {
 	inquiry   bool
 	violation string
 	under     []disturbance // what may happen, each once
+	overlook  string        // a lesser harm, which would be found first
 }
 
 var caught = []caughtBy{
-	{rule: "WriteAhead", violation: lie, under: only(crash)},
-	{rule: "ClaimByRunID", violation: orphanClaim, under: only(secondDelivery)},
+	{rule: "WriteAhead", violation: sentTwice, under: only(crash), overlook: lie},
+	{rule: "ClaimByRunID", violation: lie, under: only(secondDelivery), overlook: orphanClaim},
 	{rule: "SameRunSameGrant", violation: orphanClaim, under: only(lostBeginReply)},
 	{rule: "BeginOnlyReleased", violation: orphanClaim, under: only(delayedBegin)},
 	{rule: "BeginSameDelivery", violation: orphanClaim, under: only(delayedBegin)},
@@ -28,50 +29,51 @@ var caught = []caughtBy{
 	{rule: "AbandonClosesClaim", violation: orphanClaim, under: only(lostBeginReply)},
 	{rule: "SettleOnEveryEnd", violation: endUnsettled},
 	{rule: "LaterRefusalSettlesNothing", class: jobs.IdempotencyKeyed, violation: lie},
-	{rule: "MergeNeverDropped", violation: lie, under: only(report)},
+	{rule: "MergeNeverDropped", violation: sentTwice, under: only(report), overlook: lie},
 	{rule: "MergeResetsNotFound", inquiry: true, violation: lie, under: only(report, lag)},
-	{rule: "MergeStartsSettleAnew", inquiry: true, violation: lie, under: only(report)},
+	{rule: "MergeStartsSettleAnew", inquiry: true, violation: sentTwice, under: only(report), overlook: lie},
 	{rule: "SafeLookedAtByBegin", class: jobs.IdempotencyKeyed, violation: outsideKey},
 	{rule: "SafeUntil", class: jobs.IdempotencyKeyed, violation: outsideKey},
 	{rule: "StoredClassInForce", violation: sentTwice, under: only(reclass)},
 	{rule: "ConfiguredClassInForce", class: jobs.IdempotencyKeyed, violation: sentTwice, under: only(reclass)},
 	{rule: "SameTarget", class: jobs.IdempotencyKeyed, violation: outsideKey, under: only(move)},
 	{rule: "SameKey", class: jobs.IdempotencyKeyed, violation: outsideKey},
-	{rule: "NotFoundTwice", inquiry: true, violation: lie, under: only(lag)},
-	{rule: "NotFoundSpaced", inquiry: true, violation: lie, under: only(lag)},
-	{rule: "NotFoundAfterSettle", inquiry: true, violation: lie},
-	{rule: "NotFoundAttemptsUnchanged", inquiry: true, violation: lie, under: only(report)},
+	{rule: "NotFoundTwice", inquiry: true, violation: sentTwice, under: only(lag), overlook: lie},
+	{rule: "NotFoundSpaced", inquiry: true, violation: sentTwice, under: only(lag), overlook: lie},
+	{rule: "NotFoundAfterSettle", inquiry: true, violation: sentTwice, overlook: lie},
+	{rule: "NotFoundAttemptsUnchanged", inquiry: true, violation: sentTwice, under: only(report), overlook: lie},
 	{rule: "EnteringResetsNotFound", inquiry: true, violation: lie, under: only(stall, lag)},
-	{rule: "SettleFromLeaseEnd", inquiry: true, violation: lie},
-	{rule: "ActedNotSettledByNotFound", inquiry: true, violation: lie},
-	{rule: "FailedOnlyOfAllAttempts", inquiry: true, violation: lie},
-	{rule: "AskWhereItWasSent", inquiry: true, violation: lie, under: only(move)},
+	{rule: "SettleFromLeaseEnd", inquiry: true, violation: sentTwice, overlook: lie},
+	{rule: "ActedNotSettledByNotFound", inquiry: true, violation: sentTwice, overlook: lie},
+	{rule: "FailedOnlyOfAllAttempts", inquiry: true, violation: sentTwice, overlook: lie},
+	{rule: "AskWhereItWasSent", inquiry: true, violation: sentTwice, under: only(move), overlook: lie},
 	{rule: "ResultOncePerRun", inquiry: true, violation: endUnsettled, under: only(lostFinishReply, stall)},
-	{rule: "FinishFencedByRun", inquiry: true, violation: lie, under: only(stall)},
-	{rule: "LateSuccessKept", class: jobs.IdempotencyKeyed, violation: lie, under: only(stall)},
+	{rule: "FinishFencedByRun", inquiry: true, violation: sentTwice, under: only(stall), overlook: lie},
+	{rule: "LateSuccessKept", class: jobs.IdempotencyKeyed, violation: outsideKey, under: only(stall), overlook: lie},
 	{rule: "SuccessNeverOverwritten", violation: overwritten, under: only(report)},
-	{rule: "SendBy", inquiry: true, violation: lie, under: only(stall)},
-	{rule: "ClockBeforeBegin", inquiry: true, violation: lie, under: only(stall)},
+	{rule: "SendBy", inquiry: true, violation: sentTwice, under: only(stall), overlook: lie},
+	{rule: "ClockBeforeBegin", inquiry: true, violation: sentTwice, under: only(stall), overlook: lie},
 	{rule: "DeadlineAtFirstByte", violation: sentLate},
-	{rule: "NoBytesAfterLease", inquiry: true, violation: lie},
+	{rule: "NoBytesAfterLease", inquiry: true, violation: sentTwice, overlook: lie},
 	{rule: "UnknownRefusedToPeople", violation: endUnsettled, under: only(cancel)},
-	{rule: "ResolveAfterSettle", violation: lie, under: only(resolve)},
-	{rule: "MarkNeverExpires", violation: lie, under: only(expire)},
+	{rule: "ResolveAfterSettle", violation: sentTwice, under: only(resolve, requeue), overlook: lie},
+	{rule: "MarkNeverExpires", violation: sentTwice, under: only(expire), overlook: lie},
 }
 
-// elsewhere are the rules that the model does not miss, and why.
+// elsewhere are the rules whose absence does no harm in the model: why, and which
+// test of the ledger notices it.
 var elsewhere = map[string]string{
-	"MergeTakesDeliveryBack":    "begin looks again whether a resend is safe; caught in the ledger's merge tests",
-	"SafeLookedAtBySweep":       "begin looks, too: the sweep only spares the wait for it; caught in the ledger's sweep tests",
-	"DeadlineAtBegin":           "the first byte is refused after the deadline anyway; caught in the ledger's begin tests",
-	"NotFoundWrittenOnce":       "the second one must have been asked after the first was written, which the same inquiry was not; caught in the ledger's inquiry tests",
-	"OtherAnswerResetsNotFound": "harm needs a gateway that lags twice, and against that two not-founds do not help either; caught in the ledger's inquiry tests",
+	"MergeTakesDeliveryBack":    "begin looks again whether a resend is safe. `TestMergeByState`",
+	"SafeLookedAtBySweep":       "begin looks, too; the sweep spares the wait for it. `TestSweep`",
+	"DeadlineAtBegin":           "the first byte is refused after the deadline anyway. `TestBeginEndsWhatCannotBeSent`",
+	"NotFoundWrittenOnce":       "the second one must be asked after the first was written, which the same inquiry was not. `TestWithoutARuleATestFails`",
+	"OtherAnswerResetsNotFound": "harm needs a gateway that lags twice, and against that two not-founds do not help either. `TestNotFoundSettlesOnlyWhenSeenTwice`",
 }
 
 func only(what ...disturbance) []disturbance { return what }
 
 func (c caughtBy) model(without Rules) Model {
-	m := Model{Class: c.class, Inquiry: c.inquiry, Disturbances: uint8(len(c.under)), Sends: 2, Without: without, only: c.under}
+	m := Model{Class: c.class, Inquiry: c.inquiry, Disturbances: uint8(len(c.under)), Sends: 2, Without: without, only: c.under, overlook: c.overlook}
 	if m.Class == "" {
 		m.Class = jobs.IdempotencyNone
 	}
@@ -101,9 +103,10 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 func TestWithAllRulesNothingIsFoundWhereOneIsMissed(t *testing.T) {
 	t.Parallel()
 	for _, c := range caught {
-		if !long && len(c.under) != 2 {
+		if !long && len(c.under) < 2 {
 			continue
 		}
+		c.overlook = noViolation
 		m := c.model(Rules{})
 		stop := 30_000
 		if long {

@@ -16,6 +16,7 @@ type Model struct {
 	Sends        int           // on record at once; what is settled makes room. At most 3; 0 means 3
 	Without      Rules         // what is taken away from the design
 	only         []disturbance // the kinds that may happen; none means all
+	overlook     string        // a violation that is not looked for, to see what comes of it
 }
 
 func (m *Model) lines() int {

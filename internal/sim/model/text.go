@@ -40,5 +40,8 @@ func (s *state) text() string {
 	if s.notFound > 0 {
 		t += fmt.Sprintf(", not found %d", s.notFound)
 	}
+	if s.failedRecord {
+		t += ", the gateway shows a failed one"
+	}
 	return t
 }
