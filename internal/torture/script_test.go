@@ -79,9 +79,15 @@ var moods = []string{
 func drawScript(seed uint64, span time.Duration, tails bool) []step {
 	r := rand.New(rand.NewPCG(seed, 1))
 	between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
+	// A short script has a few of each; later it is left to chance.
+	first := []action{killWorker, killRedis, freeze, muteLink, killWorker, cutLink}
+	r.Shuffle(len(first), func(i, j int) { first[i], first[j] = first[j], first[i] })
 	var steps []step
 	for at := between(500*time.Millisecond, time.Second); at < span; at += between(everyFault/2, everyFault*3/2) {
 		s := step{at: at, do: drawAction(r), worker: r.IntN(workers)}
+		if len(steps) < len(first) {
+			s.do = first[len(steps)]
+		}
 		switch s.do {
 		case killRedis:
 			s.span = between(0, 2*time.Second)

@@ -50,6 +50,7 @@ func (r *rig) cutTail(s step) {
 	file, mark := r.tail()
 	time.Sleep(s.span)
 
+	begun := r.begins()
 	down := time.Now()
 	r.server.Kill9()
 	last, size := r.tail()
@@ -69,11 +70,41 @@ func (r *rig) cutTail(s step) {
 	}
 	r.server.Restart()
 	r.outage(down, time.Now())
+	rolledBack := r.begins() < begun
 	again := make([]*handover, 0, len(orders))
 	for _, o := range orders {
 		again = append(again, &handover{o: o, want: fresh, what: "handed over again after a cut", submission: o.submission(o.said())})
 	}
 	r.shop.submit(r.t.Context(), again)
+	if rolledBack {
+		r.resume()
+	}
+}
+
+// begins returns how many attempts the ledger says were ever begun.
+func (r *rig) begins() int64 {
+	s, err := r.direct.Snapshot(r.t.Context(), dependency)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s.Begins
+}
+
+// resume is the person's part after a rollback: the workers must notice it, and hold
+// what is not surely safe until somebody says go on.
+func (r *rig) resume() {
+	if !poll(15*time.Second, func() bool {
+		s, err := r.direct.Snapshot(r.t.Context(), dependency)
+		return err == nil && !s.RolledBackAt.IsZero()
+	}) {
+		r.shop.breach("Redis was rolled back over attempts that had begun, and nobody noticed")
+		return
+	}
+	r.shop.count("rollbacks noticed", 1)
+	time.Sleep(2 * time.Second) // the workers tell again what they remember
+	if err := r.direct.Resume(r.t.Context(), dependency, ledger.Actor{By: "torture", Note: "the tail was cut on purpose"}); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // mayBeCut marks and returns the orders whose records may be inside the tail: handed
