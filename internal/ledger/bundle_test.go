@@ -268,7 +268,7 @@ func (b *bundle) recover(g *Grant, res Result) Finish {
 
 func (b *bundle) lostAttempts() []Lost {
 	b.Helper()
-	list, err := b.LostAttempts(b.Context(), dep, 0)
+	list, err := b.LostAttempts(b.Context(), dep, 0, time.Time{})
 	b.must(err)
 	b.check()
 	return list

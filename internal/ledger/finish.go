@@ -186,8 +186,12 @@ type Lost struct {
 }
 
 // LostAttempts lists at most 100 attempts whose lease ran out at least grace ago.
-func (l *Ledger) LostAttempts(ctx context.Context, dep jobs.Dependency, grace time.Duration) ([]Lost, error) {
-	r, err := recoverScript.Run(ctx, l.rdb, l.slot(dep), argsInt("grace", grace.Milliseconds()))
+// expect is as in [Terms].
+func (l *Ledger) LostAttempts(ctx context.Context, dep jobs.Dependency, grace time.Duration, expect time.Time) ([]Lost, error) {
+	r, err := recoverScript.Run(ctx, l.rdb, l.slot(dep), expectArgs(argsInt("grace", grace.Milliseconds()), expect))
+	if err == nil {
+		err = unstepped(r)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -158,6 +158,64 @@ func TestFitnessOfAReplicaAndOfItsPrimary(t *testing.T) {
 	settleFiles(t, replica.Client(t))
 }
 
+func TestFitnessOfWaitingForReplicas(t *testing.T) {
+	t.Parallel()
+	waiting := func(o FitnessOptions, n int) FitnessOptions { o.WaitReplicas = n; return o }
+	f := replicated(t, "appendfsync always", "min-replicas-to-write 2", "min-replicas-max-lag 2")
+	rdb := f.primary.Client(t)
+	judge := func(c redis.UniversalClient, o FitnessOptions, want, says string) {
+		t.Helper()
+		r, err := Fitness(t.Context(), c, o)
+		if err != nil || codes(r) != want || !strings.Contains(textOf(r), says) {
+			t.Errorf("%s, waiting for %d: %v, findings %q, want %q with %q:\n%s", o.Durability, o.WaitReplicas, err, codes(r), want, says, textOf(r))
+		}
+	}
+	levels := func(c redis.UniversalClient, n int, want, says string) {
+		t.Helper()
+		judge(c, waiting(standard, n), want, says)
+		judge(c, waiting(strictUnsafe, n), want, says)
+		judge(c, waiting(volatile, n), "volatile", says)
+	}
+	// As it should be; a replica more than there are; and each setting spoilt.
+	judge(rdb, waiting(standard, 2), "", "")
+	judge(rdb, waiting(strictUnsafe, 1), "", "")
+	levels(rdb, 3, "wait_replicas! wait_replicas!", "min-replicas-to-write is 2: redis.wait_replicas 3 needs at least as many")
+	judge(rdb, waiting(standard, 3), "wait_replicas! wait_replicas!", "redis has 2 replicas that can be waited for: redis.wait_replicas is 3")
+	set := func(name, value string) {
+		t.Helper()
+		if err := rdb.ConfigSet(t.Context(), name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("min-replicas-to-write", "0")
+	levels(rdb, 2, "wait_replicas!", "min-replicas-to-write is 0")
+	judge(rdb, standard, "", "")
+	set("min-replicas-to-write", "2")
+	set("min-replicas-max-lag", "0")
+	levels(rdb, 2, "wait_replicas!", "min-replicas-max-lag is 0, which turns min-replicas-to-write off")
+	set("min-replicas-max-lag", "2")
+
+	// A replica that is frozen stays online for a minute. That it is missed may pass.
+	freeze(t, f.replicas[0])
+	eventually(t, "the frozen replica is missed", func() bool {
+		r, err := Fitness(t.Context(), rdb, waiting(standard, 2))
+		return err == nil && codes(r) == "wait_replicas!" && r.Findings[0].Passing
+	})
+	err := rdb.Set(t.Context(), "x", "y", 0).Err()
+	if !strings.Contains(Explain(err), "fewer replicas than min-replicas-to-write") || !Passing(err) {
+		t.Errorf("%v explained as %q, passing %t", err, Explain(err), Passing(err))
+	}
+	thaw(t, f.replicas[0])
+
+	alone := redistest.Server(t, redistest.WithConfig("appendfsync always"), redistest.WithConfig("min-replicas-to-write 1")).Client(t)
+	judge(alone, waiting(standard, 1), "wait_replicas!", "redis has no replica that can be waited for")
+	mute := redistest.Server(t, redistest.WithConfig(`rename-command CONFIG ""`)).Client(t)
+	judge(mute, waiting(standard, 1), "wait_replicas! unread unread", "could not read min-replicas-to-write: CONFIG is not allowed here")
+	judge(mute, waiting(FitnessOptions{Durability: DurabilityStrict, AssumePersistence: persistAOF}, 1), "wait_replicas! unread!",
+		"could not read min-replicas-to-write: CONFIG is not allowed here")
+	judge(mute, waiting(volatile, 1), "volatile", "could not read min-replicas-to-write")
+}
+
 // settleFiles waits until a server's child has written what a synchronisation makes
 // it write: it outlives the server and would write into a folder that is being removed.
 func settleFiles(t *testing.T, rdb redis.UniversalClient) {
@@ -302,6 +360,7 @@ func everyServer(visit func(redisWords)) {
 		{info: "slave0", values: []string{"", "ip=10.0.0.2,port=6379,state=online,offset=1,lag=0", "ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0"}},
 		{config: "appendfsync", values: []string{"", "everysec", "always"}},
 		{config: "save", values: []string{"-", "", "60 1"}}, // "-" says nothing
+		{config: minReplicas, values: []string{"", "0", "1"}},
 	}
 	var walk func(i int, w redisWords)
 	walk = func(i int, w redisWords) {
@@ -344,6 +403,17 @@ func TestFitnessLevelsOnlyGrowStricter(t *testing.T) {
 	everyServer(func(w redisWords) {
 		n++
 		levels := []FitnessOptions{volatile, {Durability: DurabilityStandard}, strictKeyed, strictUnsafe}
+		for _, o := range levels {
+			o.WaitReplicas = 1
+			r := w.judge(o)
+			if o.Durability != DurabilityVolatile && w.info["loading"] == "0" && r.Fit() && w.info["role"] != "" &&
+				(w.config[minReplicas] == "0" || !strings.Contains(w.info["slave0"], "state=online")) {
+				t.Fatalf("%+v: %+v accepts a wait that is none", w, o)
+			}
+			if len(refusals(r)) != len(r.Refusals()) {
+				t.Fatalf("%+v: a refusal is said twice:\n%s", w, textOf(r))
+			}
+		}
 		for i := 1; i < len(levels); i++ {
 			weaker, stronger := w.judge(levels[i-1]), w.judge(levels[i])
 			if !weaker.Fit() && stronger.Fit() {

@@ -42,10 +42,13 @@ type Inquire struct {
 // process knows. Each costs a token and is this process' alone until lease is over;
 // one whose answer never comes is handed out again then, and nothing was counted.
 func (l *Ledger) Inquire(ctx context.Context, t Terms, kinds []jobs.Kind, want int, runID string, lease time.Duration) (Inquire, error) {
-	args := t.Budget.Args(new(luascript.Args)).Int("want", int64(want)).Str("kinds", words(kinds)).Str("run", runID).
+	args := expectArgs(t.Budget.Args(new(luascript.Args)), t.Expect).Int("want", int64(want)).Str("kinds", words(kinds)).Str("run", runID).
 		Int("lease", lease.Milliseconds()).Int("max_in_flight", int64(t.MaxInFlight))
 	r, err := inquireScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
 	if err != nil {
+		return Inquire{}, err
+	}
+	if err := unstepped(r); err != nil {
 		return Inquire{}, err
 	}
 	if len(r) < 2 {

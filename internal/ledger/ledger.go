@@ -77,6 +77,29 @@ type Terms struct {
 	// ([Release.Begins], [Grant.Begins]); 0: none yet. A store that counts fewer was
 	// rolled back.
 	Seen int64
+
+	// Expect is where the caller expects Redis' clock to be; zero: it does not know.
+	// [ErrClockStepped] when it is more than 2 s away from there.
+	Expect time.Time
+}
+
+// ErrClockStepped is returned when Redis' clock is not where the caller expects it to
+// be. Nothing was decided: neither leases nor deadlines can be trusted now.
+var ErrClockStepped = errors.New("redis' clock is not where it was expected to be")
+
+func expectArgs(a *luascript.Args, at time.Time) *luascript.Args {
+	if !at.IsZero() {
+		a.Int("expect", at.UnixMilli())
+	}
+	return a
+}
+
+// unstepped returns [ErrClockStepped] when the script decided nothing.
+func unstepped(r luascript.Reply) error {
+	if r.At(0) == "stepped" {
+		return ErrClockStepped
+	}
+	return nil
 }
 
 func (t Terms) args() *luascript.Args {

@@ -23,7 +23,7 @@ func TestRecover(t *testing.T) {
 				b.Fatalf("lost %+v", l)
 			}
 			b.near("age", b.target.ClaimLease+2*time.Second, l[0].Age+time.Second)
-			grace, err := b.LostAttempts(b.Context(), dep, minute)
+			grace, err := b.LostAttempts(b.Context(), dep, minute, time.Time{})
 			b.must(err)
 			if len(grace) != 0 {
 				b.Fatalf("%+v listed before the grace was over", grace)

@@ -60,10 +60,13 @@ type Release struct {
 // Release lets at most want due operations of the given kinds leave the waiting
 // room. It changes nothing of those it holds.
 func (l *Ledger) Release(ctx context.Context, t Terms, kinds []jobs.Kind, want int) (Release, error) {
-	args := t.args().Int("want", int64(want)).Str("kinds", words(kinds)).Int("max_in_flight", int64(t.MaxInFlight)).
+	args := expectArgs(t.args(), t.Expect).Int("want", int64(want)).Str("kinds", words(kinds)).Int("max_in_flight", int64(t.MaxInFlight)).
 		Int("release_lease", ReleaseLease.Milliseconds()).Int("lease", t.ClaimLease.Milliseconds())
 	r, err := releaseScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
 	if err != nil {
+		return Release{}, err
+	}
+	if err := unstepped(r); err != nil {
 		return Release{}, err
 	}
 	if len(r) < 6 {

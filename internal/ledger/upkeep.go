@@ -13,7 +13,10 @@ import (
 // nobody began, and settles keyed operations whose key's window is over. live are
 // the kinds that some live worker knows. more: a limit was met, ask at once.
 func (l *Ledger) Sweep(ctx context.Context, t Terms, live []jobs.Kind) (done []Ended, more bool, err error) {
-	r, err := sweepScript.Run(ctx, l.rdb, l.slot(t.Dependency), t.args().Str("live", words(live)))
+	r, err := sweepScript.Run(ctx, l.rdb, l.slot(t.Dependency), expectArgs(t.args(), t.Expect).Str("live", words(live)))
+	if err == nil {
+		err = unstepped(r)
+	}
 	if err != nil {
 		return nil, false, err
 	}

@@ -79,7 +79,7 @@ func (w *walk) finishSome(t *rapid.T) {
 }
 
 func (w *walk) listLost(*rapid.T) {
-	list, err := w.LostAttempts(w.Context(), dep, 0)
+	list, err := w.LostAttempts(w.Context(), dep, 0, time.Time{})
 	w.must(err)
 	w.lists = append(w.lists, list...)
 }
@@ -219,7 +219,7 @@ func (w *walk) everyStateCanEnd() {
 		w.to(w.clock.Add(60 * hour))
 		_, _, err := w.Sweep(w.Context(), w.terms, w.kinds)
 		w.must(err)
-		list, err := w.LostAttempts(w.Context(), dep, 0)
+		list, err := w.LostAttempts(w.Context(), dep, 0, time.Time{})
 		w.must(err)
 		for _, l := range list {
 			res := lost(0)

@@ -28,6 +28,7 @@ const dep = jobs.Dependency("payrail")
 type testBundle struct {
 	*testing.T
 	srv       *redistest.Redis
+	url       string // of the store
 	namespace string
 	rdb       redis.UniversalClient
 	ledger    *ledger.Ledger
@@ -47,7 +48,13 @@ func setup(t *testing.T, own ...*redistest.Redis) *testBundle {
 	} else {
 		b.srv = redistest.Server(t, redistest.Shared())
 	}
+	b.url = b.srv.URL()
 	b.rdb = b.srv.Client(t)
+	return b.outfit()
+}
+
+// outfit gives a bundle with a store all the rest.
+func (b *testBundle) outfit() *testBundle {
 	b.ledger = ledger.New(b.rdb, b.namespace)
 	b.config = config.Default()
 	b.config.Redis.Namespace = b.namespace
@@ -69,7 +76,7 @@ func setup(t *testing.T, own ...*redistest.Redis) *testBundle {
 // client returns a client of the bundle's Redis, closed at the end of the test.
 func (b *testBundle) client() redis.UniversalClient {
 	b.Helper()
-	c, err := ledger.Connect(b.srv.URL(), ledger.ConnectOptions{PoolSize: 20})
+	c, err := ledger.Connect(b.url, ledger.ConnectOptions{PoolSize: 20})
 	if err != nil {
 		b.Fatal(err)
 	}

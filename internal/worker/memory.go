@@ -106,10 +106,10 @@ func (m *memory) lost(at time.Time) []ledger.Entry {
 	return entries
 }
 
-// terms are the dependency's, with what this process has seen of the store.
+// terms are the dependency's, with what this process has seen of the store and of its clock.
 func (c *conveyor) terms() ledger.Terms {
 	t := c.d.terms
-	t.Seen = c.memory.highest()
+	t.Seen, t.Expect = c.memory.highest(), c.r.clock.now(time.Now())
 	return t
 }
 

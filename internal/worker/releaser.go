@@ -83,10 +83,7 @@ func (c *conveyor) release(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		if ctx.Err() == nil {
-			c.r.health.note(err)
-			c.r.o.Log.LogAttrs(ctx, slog.LevelWarn, "release failed", slog.String("dependency", string(c.d.name)), slog.Any("err", err))
-		}
+		c.r.failed(ctx, "release failed", c.d.name, err)
 		return
 	}
 	c.r.o.Metrics.Polled(c.d.name, time.Now())

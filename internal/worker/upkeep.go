@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -85,6 +86,10 @@ func (r *run) failed(ctx context.Context, what string, dep jobs.Dependency, err 
 	if ctx.Err() != nil {
 		return
 	}
+	if errors.Is(err, ledger.ErrClockStepped) {
+		r.readClock(ctx) // says so, if it did
+		return
+	}
 	r.health.note(err)
 	r.o.Log.LogAttrs(ctx, slog.LevelWarn, what, slog.String("dependency", string(dep)), slog.Any("err", err))
 }
@@ -127,7 +132,7 @@ func (r *run) lease(dep jobs.Dependency) time.Duration {
 // recover closes the attempts whose worker was lost.
 func (r *run) recover(ctx context.Context, dep jobs.Dependency) error {
 	for range maxRecoverCalls {
-		lost, err := r.o.Ledger.LostAttempts(ctx, dep, 0)
+		lost, err := r.o.Ledger.LostAttempts(ctx, dep, 0, r.clock.now(time.Now()))
 		if err != nil {
 			return err
 		}
@@ -219,7 +224,9 @@ func lostBlindly(l ledger.Lost) ledger.Result {
 // and lets go of windows that are over.
 func (r *run) sweep(ctx context.Context, dep jobs.Dependency, live []jobs.Kind) error {
 	for range maxSweepCalls {
-		ends, more, err := r.o.Ledger.Sweep(ctx, r.plan.termsOf(dep), live)
+		terms := r.plan.termsOf(dep)
+		terms.Expect = r.clock.now(time.Now())
+		ends, more, err := r.o.Ledger.Sweep(ctx, terms, live)
 		if err != nil {
 			return err
 		}

@@ -6,12 +6,15 @@ ARGV     want           inquiries that this process can make now
          lease          ms after which one without an answer may be made again
          max_in_flight  calls under way at most, 0 = no limit
          ratio, cap, floor
+         expect         Redis' clock in ms, as the caller expects it to be
 RETURNS  hold ('' or why no more are handed out), next (ms until it is worth asking again), then per inquiry 7 items
          'ask', id, request, result, tries (this one included), '<credential> <idempotency key>', '<used> <extra> <attempt> <deadline left, ms> <corr>'
+         'stepped' alone when Redis' clock is not where the caller expects it: nothing was decided
 LIMIT    100, and looks at 100
 INVARIANT each inquiry costs a token; one under way is handed to nobody else before its lease ends; attempts and
          marks are not touched
 ]]
+if stepped() then return {'stepped'} end
 local now = clock()
 local g = gate.load(now)
 local out = {'', ''}

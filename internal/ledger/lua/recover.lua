@@ -1,13 +1,16 @@
 --[[ recover: list the attempts whose claim lease ran out.
 KEYS[1]  <namespace>:{<dependency>}
 ARGV     grace  ms beyond the lease (0 for an instance that knows the kind)
+         expect         Redis' clock in ms, as the caller expects it to be
 RETURNS  per attempt 'lost' and name/value pairs packed as '<name>=<value>' joined by spaces: id, run, attempt,
          class (idempotency at submission), used, extra, unknown, target, safe (ms left), deadline_left, losses, age,
          over (ms since the lease ended), corr (may hold spaces: the last)
+         'stepped' alone when Redis' clock is not where the caller expects it: nothing was decided
 LIMIT    100 a call
 INVARIANT writes nothing but the removal of index entries without a record; what becomes of an attempt is decided
          in Go and written by finish, fenced by the run id and the lease
 ]]
+if stepped() then return {'stepped'} end
 local now = clock()
 local out = {}
 local ids = redis.call('ZRANGEBYSCORE', P .. 'claims', '-inf', int(now - arg('grace')), 'LIMIT', 0, 100)

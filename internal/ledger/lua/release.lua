@@ -8,15 +8,18 @@ ARGV     want           deliveries that this process can take now
          seen           attempts written ahead, as far as this process knows
          lease          claim lease, ms
          ratio, cap, floor; keep_succeeded, keep_cancelled (ms)
+         expect         Redis' clock in ms, as the caller expects it to be
 RETURNS  hold ('' or why nothing more leaves), next (ms until it is worth asking again), more (1: ask at once), TIME (ms), attempts written
          ahead, since when the store is known to have lost some (ms or ''),
          then per delivery 6 items 'give', id, number, lane, losses, due (next_at, ms); then 'held' pairs
          '<id> <sends> <class> <corr>' of the retries that came due in this call and stay; then 'ended' pairs
+         'stepped' alone when Redis' clock is not where the caller expects it: nothing was decided
 LIMIT    moves 100 due operations, looks at 100 of each lane
 INVARIANT retries released and not begun never exceed the tokens in the bucket; a refusal changes nothing of the
          operation
 ]]
 local LIMIT = 100
+if stepped() then return {'stepped'} end
 local now = clock()
 local g = gate.load(now)
 

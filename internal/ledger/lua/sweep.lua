@@ -3,12 +3,15 @@ KEYS[1]  <namespace>:{<dependency>}
 ARGV     live           ' kind kind ' that some live worker knows
          min_response   ms
          keep_succeeded, keep_cancelled (ms)
+         expect         Redis' clock in ms, as the caller expects it to be
 RETURNS  more (1: ask at once), then 'ended' pairs
+         'stepped' alone when Redis' clock is not where the caller expects it: nothing was decided
 LIMIT    100 per step
 INVARIANT what was asked about long enough, or what nobody can ask about for an hour, needs a person; what cannot make its deadline ends without a token; a keyed operation with an unknown outcome leaves
          waiting when its key's window is over; a release that nobody began returns; nothing else changes
 ]]
 local LIMIT = 100
+if stepped() then return {'stepped'} end
 local now = clock()
 local more = ''
 local function batch(index, upto)

@@ -23,12 +23,20 @@ local function arg(name) return num(A[name]) end
 -- back of less than a minute it stands still at the last instant seen, so that a
 -- short step neither repeats an instant nor lets a lease live longer than its holder
 -- believes.
-local instant
+local instant, shown
 local function clock()
   if instant then return instant end
   local t = redis.call('TIME')
-  instant = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+  shown = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+  instant = shown
   local last = num(redis.call('HGET', P .. 'gate', 'last_now'))
   if last > instant and last - instant < 60000 then instant = last end
   return instant
+end
+
+-- stepped: is Redis' clock more than 2 s from where the caller expects it (argument
+-- expect, ms; none: no expectation)? Then nothing may be decided by it.
+local function stepped()
+  clock()
+  return arg('expect') > 0 and math.abs(shown - arg('expect')) > 2000
 end
