@@ -2,4 +2,4 @@
 
 package model
 
-const raceLimit = 20_000
+const raceLimit = 5_000

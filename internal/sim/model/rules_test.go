@@ -112,7 +112,7 @@ func TestWithAllRulesNothingIsFoundWhereOneIsMissed(t *testing.T) {
 		if long {
 			stop = 0
 		}
-		if found := m.Explore(stop); found.Violation != noViolation {
+		if found := m.Explore(nearest(stop)); found.Violation != noViolation {
 			t.Errorf("%s is not what is missing: %s\n%s", c.rule, found.Violation, strings.Join(found.Steps, "\n"))
 		}
 	}
@@ -152,7 +152,7 @@ func TestRulesListedElsewhereAreNotMissed(t *testing.T) {
 			{class: jobs.IdempotencyNone, inquiry: true, under: only(lostInquiredReply)},
 		} {
 			m := c.model(Without(rule))
-			if found := m.Explore(stop); found.Violation != noViolation {
+			if found := m.Explore(nearest(stop)); found.Violation != noViolation {
 				t.Errorf("%s is missed: %s\n%s", rule, found.Violation, strings.Join(found.Steps, "\n"))
 			}
 		}
