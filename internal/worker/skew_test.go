@@ -120,8 +120,8 @@ func TestT82NothingIsSentPastItsDeadlineByRedisClock(t *testing.T) {
 	t.Parallel()
 	b, step := skewed(t)
 	step(-2 * time.Minute)
-	b.sender.answer(func(context.Context, gateway.Call) gateway.Answer { return answered(429) })
-	b.submit("payout", 5, func(_ int, s *jobs.Submission) { s.Deadline = "1s" })
+	b.sender.answer(func(context.Context, gateway.Call) gateway.Answer { return answered(503) })
+	b.submit("charge", 5, func(_ int, s *jobs.Submission) { s.Deadline = "1s" })
 	b.worker()
 	b.ended(20*time.Second, jobs.Dead, 5)
 	sends := b.sender.total()
@@ -130,8 +130,8 @@ func TestT82NothingIsSentPastItsDeadlineByRedisClock(t *testing.T) {
 		t.Error("sent after its end")
 	}
 	for i := range 5 {
-		if d := b.get("payout", i); *d.Reason != jobs.ReasonDeadline {
-			t.Errorf("payout-%d is dead(%s)", i, *d.Reason)
+		if d := b.get("charge", i); *d.Reason != jobs.ReasonDeadline {
+			t.Errorf("charge-%d is dead(%s)", i, *d.Reason)
 		}
 	}
 }
