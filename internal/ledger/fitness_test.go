@@ -161,8 +161,9 @@ func TestFitnessOfAReplicaAndOfItsPrimary(t *testing.T) {
 func TestFitnessOfWaitingForReplicas(t *testing.T) {
 	t.Parallel()
 	waiting := func(o FitnessOptions, n int) FitnessOptions { o.WaitReplicas = n; return o }
-	f := replicated(t, "appendfsync always", "min-replicas-to-write 2", "min-replicas-max-lag 2")
-	rdb := f.primary.Client(t)
+	line := redistest.WithConfig
+	primary, replicas := redistest.Replicated(t, 2, line("appendfsync always"), line("min-replicas-to-write 2"), line("min-replicas-max-lag 2"))
+	rdb := primary.Client(t)
 	judge := func(c redis.UniversalClient, o FitnessOptions, want, says string) {
 		t.Helper()
 		r, err := Fitness(t.Context(), c, o)
@@ -196,7 +197,7 @@ func TestFitnessOfWaitingForReplicas(t *testing.T) {
 	set("min-replicas-max-lag", "2")
 
 	// A replica that is frozen stays online for a minute. That it is missed may pass.
-	freeze(t, f.replicas[0])
+	replicas[0].Freeze()
 	eventually(t, "the frozen replica is missed", func() bool {
 		r, err := Fitness(t.Context(), rdb, waiting(standard, 2))
 		return err == nil && codes(r) == "wait_replicas!" && r.Findings[0].Passing
@@ -205,13 +206,13 @@ func TestFitnessOfWaitingForReplicas(t *testing.T) {
 	if !strings.Contains(Explain(err), "fewer replicas than min-replicas-to-write") || !Passing(err) {
 		t.Errorf("%v explained as %q, passing %t", err, Explain(err), Passing(err))
 	}
-	thaw(t, f.replicas[0])
+	replicas[0].Thaw()
 
-	alone := redistest.Server(t, redistest.WithConfig("appendfsync always"), redistest.WithConfig("min-replicas-to-write 1")).Client(t)
+	alone := redistest.Server(t, line("appendfsync always"), line("min-replicas-to-write 1")).Client(t)
 	judge(alone, waiting(standard, 1), "wait_replicas!", "redis has no replica that can be waited for")
-	mute := redistest.Server(t, redistest.WithConfig(`rename-command CONFIG ""`)).Client(t)
+	mute := redistest.Server(t, line(`rename-command CONFIG ""`)).Client(t)
 	judge(mute, waiting(standard, 1), "wait_replicas! unread unread", "could not read min-replicas-to-write: CONFIG is not allowed here")
-	judge(mute, waiting(FitnessOptions{Durability: DurabilityStrict, AssumePersistence: persistAOF}, 1), "wait_replicas! unread!",
+	judge(mute, waiting(FitnessOptions{Durability: DurabilityStrict, AssumePersistence: persistAOF}, 1), "unread! wait_replicas! persistence",
 		"could not read min-replicas-to-write: CONFIG is not allowed here")
 	judge(mute, waiting(volatile, 1), "volatile", "could not read min-replicas-to-write")
 }

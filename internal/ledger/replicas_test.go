@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,61 +15,12 @@ import (
 	"redrive/internal/redistest"
 )
 
-// following is a primary with two replicas that follow it.
-type following struct {
-	primary  *redistest.Redis
-	replicas [2]*redistest.Redis
-}
-
-// replicated starts a primary and two replicas, and returns once both follow it.
-func replicated(t *testing.T, config ...string) *following {
-	t.Helper()
-	// Without the delay a replica gets its first copy at once.
-	opts := []redistest.Option{redistest.WithConfig("repl-diskless-sync-delay 0")}
-	for _, line := range config {
-		opts = append(opts, redistest.WithConfig(line))
-	}
-	f := &following{primary: redistest.Server(t, opts...)}
-	host, port, _ := strings.Cut(f.primary.Addr(), ":")
-	for i := range f.replicas {
-		f.replicas[i] = redistest.Server(t, redistest.WithConfig("replicaof "+host+" "+port))
-		pid := f.replicas[i].PID()
-		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) }) // a test that failed may have left it frozen
-	}
-	rdb := f.primary.Client(t)
-	eventually(t, "both replicas follow", func() bool {
-		text, err := rdb.Info(t.Context(), "replication").Result()
-		return err == nil && strings.Count(text, "state=online") == 2
-	})
-	settleFiles(t, rdb)
-	for _, r := range f.replicas {
-		settleFiles(t, r.Client(t))
-	}
-	return f
-}
-
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within 20 s: %s", what)
 		}
-	}
-}
-
-// freeze stops the process of a replica: its connection stays, its acknowledgements
-// do not come.
-func freeze(t testing.TB, r *redistest.Redis) {
-	t.Helper()
-	if err := syscall.Kill(r.PID(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func thaw(t testing.TB, r *redistest.Redis) {
-	t.Helper()
-	if err := syscall.Kill(r.PID(), syscall.SIGCONT); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -119,9 +69,9 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 // waitingFor returns a bundle on the primary that waits for n replicas, over a pool
 // of many connections that are all open.
-func waitingFor(t *testing.T, f *following, n int) (*bundle, *wire) {
+func waitingFor(t *testing.T, primary *redistest.Redis, n int) (*bundle, *wire) {
 	t.Helper()
-	rdb, err := Connect(f.primary.URL(), ConnectOptions{PoolSize: 20})
+	rdb, err := Connect(primary.URL(), ConnectOptions{PoolSize: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,15 +107,15 @@ func (b *bundle) answer(key string) (jobs.Answer, time.Duration) {
 
 func TestAnAcceptedOperationSurvivesTheLossOfThePrimary(t *testing.T) {
 	t.Parallel()
-	f := replicated(t)
-	b, _ := waitingFor(t, f, 2)
+	primary, replicas := redistest.Replicated(t, 2)
+	b, _ := waitingFor(t, primary, 2)
 	for _, key := range []string{"o1", "o2", "o3"} {
 		if answer, took := b.answer(key); answer != jobs.Accepted {
 			t.Fatalf("%s: %s in %v", key, answer, took)
 		}
 	}
-	f.primary.Kill9()
-	for _, replica := range f.replicas {
+	primary.Kill9()
+	for _, replica := range replicas {
 		rdb := replica.Client(t)
 		if err := rdb.SlaveOf(t.Context(), "no", "one").Err(); err != nil {
 			t.Fatal(err)
@@ -184,10 +134,10 @@ func TestAnAcceptedOperationSurvivesTheLossOfThePrimary(t *testing.T) {
 // which is a duplicate's whole worth.
 func TestASubmissionIsUnsureUntilTheReplicasHaveIt(t *testing.T) {
 	t.Parallel()
-	f := replicated(t)
-	b, _ := waitingFor(t, f, 2)
+	primary, replicas := redistest.Replicated(t, 2)
+	b, _ := waitingFor(t, primary, 2)
 	b.add("o0", deadline("2h"))
-	freeze(t, f.replicas[1])
+	replicas[1].Freeze()
 	for i := range 3 {
 		answer, took := b.answer("o1")
 		if answer != jobs.Unsure || took < 900*time.Millisecond || took > 1300*time.Millisecond {
@@ -196,15 +146,15 @@ func TestASubmissionIsUnsureUntilTheReplicasHaveIt(t *testing.T) {
 	}
 	b.want("o1", "waiting")
 	// Also over a connection that never wrote anything.
-	fresh, _ := waitingFor(t, f, 2)
+	fresh, _ := waitingFor(t, primary, 2)
 	if answer, took := fresh.answer("o1"); answer != jobs.Unsure {
 		t.Errorf("over a fresh connection: %s in %v", answer, took)
 	}
-	one, _ := waitingFor(t, f, 1)
+	one, _ := waitingFor(t, primary, 1)
 	if answer, took := one.answer("o1"); answer != jobs.Duplicate || took > 500*time.Millisecond {
 		t.Errorf("waiting for one: %s in %v, want duplicate at once", answer, took)
 	}
-	thaw(t, f.replicas[1])
+	replicas[1].Thaw()
 	if answer, took := b.answer("o1"); answer != jobs.Duplicate {
 		t.Errorf("with the replica back: %s in %v", answer, took)
 	}
@@ -215,8 +165,8 @@ func TestASubmissionIsUnsureUntilTheReplicasHaveIt(t *testing.T) {
 
 func TestWhatAPersonDidOnTooFewReplicasIsDoneAndSaysSo(t *testing.T) {
 	t.Parallel()
-	f := replicated(t)
-	b, _ := waitingFor(t, f, 2)
+	primary, replicas := redistest.Replicated(t, 2)
+	b, _ := waitingFor(t, primary, 2)
 	ctx := t.Context()
 	b.class(jobs.IdempotencyNone)
 	b.add("o1", deadline("2h"))
@@ -244,7 +194,7 @@ func TestWhatAPersonDidOnTooFewReplicasIsDoneAndSaysSo(t *testing.T) {
 	}
 	wanted("resolve", "o2", DoneOK, false)
 	wanted("requeue", "o2", DoneOK, false)
-	freeze(t, f.replicas[0])
+	replicas[0].Freeze()
 	wanted("cancel", "o1", DoneOK, true)
 	wanted("resolve", "o3", DoneOK, true)
 	wanted("requeue", "o3", DoneOK, true)
@@ -252,17 +202,17 @@ func TestWhatAPersonDidOnTooFewReplicasIsDoneAndSaysSo(t *testing.T) {
 	wanted("cancel", "o9", DoneMissing, false)
 	b.want("o1", "cancelled")
 	b.want("o3", "waiting")
-	thaw(t, f.replicas[0])
+	replicas[0].Thaw()
 	wanted("resolve", "o4", DoneOK, false)
 }
 
 func TestABeginOnTooFewReplicasIsNoGrant(t *testing.T) {
 	t.Parallel()
-	f := replicated(t)
-	b, _ := waitingFor(t, f, 2)
+	primary, replicas := redistest.Replicated(t, 2)
+	b, _ := waitingFor(t, primary, 2)
 	b.add("o1", deadline("2h"))
 	d := b.releaseUpTo(1).Deliveries[0]
-	freeze(t, f.replicas[0])
+	replicas[0].Freeze()
 	ask := func() (Begin, error) {
 		return b.Begin(t.Context(), b.terms, b.target, b.maxAttempts, d, "run")
 	}
@@ -274,7 +224,7 @@ func TestABeginOnTooFewReplicasIsNoGrant(t *testing.T) {
 	if g, err := b.Begin(t.Context(), b.terms, b.target, b.maxAttempts, stale, "other"); err != nil || g.Status != BeginStale {
 		t.Errorf("what sends nothing needs no replica: %+v %v", g, err)
 	}
-	thaw(t, f.replicas[0])
+	replicas[0].Thaw()
 	if g, err := ask(); err != nil || g.Status != BeginGranted || g.Grant.Attempt != 1 {
 		t.Errorf("the same run, with the replica back: %+v %v", g, err)
 	}
@@ -284,8 +234,8 @@ func TestABeginOnTooFewReplicasIsNoGrant(t *testing.T) {
 // must not part the two.
 func TestAScriptAndItsWaitAreOnePipeline(t *testing.T) {
 	t.Parallel()
-	f := replicated(t)
-	b, w := waitingFor(t, f, 2)
+	primary, _ := redistest.Replicated(t, 2)
+	b, w := waitingFor(t, primary, 2)
 	const together = "evalsha set wait"
 	w.since()
 	b.submit("o1")
@@ -318,8 +268,8 @@ func TestAScriptAndItsWaitAreOnePipeline(t *testing.T) {
 // waits for the last write of the connection, not for its last command.
 func TestWaitFollowsAWriteOfItsOwnConnection(t *testing.T) {
 	t.Parallel()
-	f := replicated(t)
-	b, _ := waitingFor(t, f, 2)
+	primary, _ := redistest.Replicated(t, 2)
+	b, _ := waitingFor(t, primary, 2)
 	b.submit("o1")
 	rdb := b.rdb
 	key := b.slot(dep) + ":fence"
