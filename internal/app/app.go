@@ -118,8 +118,20 @@ func (p *program) root() *cobra.Command {
 func (p *program) begin(do func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		p.started = true
+		if err := checkFlags(p.flags.Overrides); err != nil {
+			return err
+		}
 		return do(c, args)
 	}
+}
+
+// checkFlags finds flags whose value can never be right: a matter of usage, whatever
+// the configuration and the environment say.
+func checkFlags(o config.Overrides) error {
+	if err := config.Default().Override(o, func(string) string { return "" }); err != nil {
+		return &usageError{err}
+	}
+	return nil
 }
 
 // interruptible is ctx, ended by the first signal.

@@ -201,3 +201,19 @@ func TestWrongUsageIsExitTwoAndSaysWhere(t *testing.T) {
 		})
 	}
 }
+
+// A flag whose value can never be right is a matter of usage, whatever else is in
+// the way.
+func TestAFlagValueThatCannotBeRightIsUsage(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"run", "--listen", "foo:bar:baz"}, {"run", "--redis", "ftp://x"}, {"run", "--namespace", "UPPER"}, {"run", "--log-level", "loud"}, {"run", "--log-format", "xml"},
+		{"check", "--offline", "--redis", "http://x"}, {"check", "--namespace", "UPPER"}, {"sandbox", "--listen", "nonsense"},
+	} {
+		var out strings.Builder
+		code := Run(t.Context(), args, strings.NewReader(""), &out, &out, func(string) string { return "" })
+		if code != exitUsage || !strings.Contains(out.String(), args[len(args)-2]+": ") {
+			t.Errorf("%v: exit %d, %s", args, code, out.String())
+		}
+	}
+}

@@ -42,6 +42,9 @@ It has no authentication and belongs on a loopback address.`,
 		if o.IdempotencyWindow < 0 {
 			return usageErrorf("--idempotency-window %s: want 0 or more", o.IdempotencyWindow)
 		}
+		if err := checkFlags(config.Overrides{Listen: addr}); err != nil {
+			return err
+		}
 		o.HonourKeys = &honourKeys
 		return p.serveSandbox(c, addr, mode, o)
 	})

@@ -75,6 +75,7 @@ func memoryStore(why string) (*store, error) {
 // child is a redis-server that belongs to this process.
 type child struct {
 	dir    string
+	held   *os.File // lock that says that the folder is in use
 	proc   *os.Process
 	log    *os.File
 	exited chan struct{} // closed by launch's goroutine when the server is gone
@@ -85,11 +86,11 @@ func childStore(ctx context.Context) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start redis-server: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "redrive-demo-")
+	dir, held, err := newFolder("")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for redis-server: %w", err)
+		return nil, err
 	}
-	c := &child{dir: dir, exited: make(chan struct{})}
+	c := &child{dir: dir, held: held, exited: make(chan struct{})}
 	s, err := c.start(ctx, binary)
 	if err != nil {
 		return nil, errors.Join(err, c.close())
@@ -194,5 +195,5 @@ func (c *child) close() error {
 	if c.log != nil {
 		errs = append(errs, c.log.Close())
 	}
-	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
+	return errors.Join(append(errs, os.RemoveAll(c.dir), c.held.Close())...)
 }
