@@ -58,7 +58,7 @@ func (p *program) requeueCommand() *cobra.Command {
 	fs.StringVar(&f.rate, "rate", "", "let so many become due per span, such as `5/s`, 300/m or 1000/h")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "change nothing: count, sums, what would be refused and why")
 	fs.IntVar(&f.canary, "canary", 0, "requeue `n` first, wait until they ended, and the rest only if all succeeded; else exit 5")
-	fs.DurationVar(&f.canaryWait, "canary-wait", 5*time.Minute, "how long to wait for the canaries: a `span`")
+	fs.DurationVar(&f.canaryWait, "canary-wait", 5*time.Minute, "give the canaries at most this `span` to end")
 	return cmd
 }
 
