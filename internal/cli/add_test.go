@@ -78,7 +78,7 @@ func TestAddRefusesInvalidInputWithOneClearLine(t *testing.T) {
 }
 
 // T28: what Redis Cluster would read as a hash tag is refused at the door.
-func TestNamesWithBracesAreRefusedAtTheDoor(t *testing.T) {
+func TestT28NamesWithBracesAreRefusedAtTheDoor(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *testBundle) {
 		for _, name := range []string{"charge/{a}", "charge/a{b}c", "charge/}{", "charge/{", "{charge}/a", "charge/" + strings.Repeat("a", 300), "charge/ä", "charge/a b"} {

@@ -43,7 +43,7 @@ func (b *testBundle) sweepUntil(kind jobs.Kind, n int64) {
 }
 
 // T34: nothing trims the dead letters: all are listed, counted and can be requeued.
-func TestTenThousandDeadLettersAreListedCountedAndRequeued(t *testing.T) {
+func TestT34TenThousandDeadLettersAreListedCountedAndRequeued(t *testing.T) {
 	t.Parallel()
 	const n = 10_050
 	srv := redistest.Server(t)
@@ -91,7 +91,7 @@ func TestTenThousandDeadLettersAreListedCountedAndRequeued(t *testing.T) {
 }
 
 // T38: whatever way an operation died, no field that a person needs is blank.
-func TestEveryDeadLetterIsComplete(t *testing.T) {
+func TestT38EveryDeadLetterIsComplete(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *testBundle) {
 		careful := func(key string) jobs.Submission { return submission("payout", key, 1) }
@@ -144,7 +144,7 @@ func TestEveryDeadLetterIsComplete(t *testing.T) {
 
 // T41: an operator's page may be stale; what is settled stays settled, and the
 // attempt is on record.
-func TestRequeueOfSomethingSettledIsRefusedAndAudited(t *testing.T) {
+func TestT41RequeueOfSomethingSettledIsRefusedAndAudited(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *testBundle) {
 		b.submit(submission("payout", "o1", 1))
@@ -171,7 +171,7 @@ func TestRequeueOfSomethingSettledIsRefusedAndAudited(t *testing.T) {
 
 // T43: a requeue says what it grants, keeps the history, survives the first failure,
 // and asks for a new deadline when the old one is over.
-func TestARequeuedOperationDoesNotDieOfItsOldCounters(t *testing.T) {
+func TestT43ARequeuedOperationDoesNotDieOfItsOldCounters(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *testBundle) {
 		spec := b.specs["charge"]

@@ -265,7 +265,8 @@ func TestFinishRecreatesWhatTheStoreLost(t *testing.T) {
 	})
 }
 
-func TestFinishKeepsErrorTexts(t *testing.T) {
+// T84: error texts that are kept with every attempt fill Redis.
+func TestT84FinishKeepsErrorTextsWithinBounds(t *testing.T) {
 	each(t, func(s *suite) {
 		failing := func(text string) Result {
 			r := refused(0)

@@ -41,7 +41,8 @@ var (
 	assumingStrict = FitnessOptions{Durability: DurabilityStrict, AssumePersistence: persistAOF}
 )
 
-func TestFitnessOfRealServersThatAreConfiguredWrongly(t *testing.T) {
+// T22: an evicting Redis loses operations, and nobody was told at the start.
+func TestT22FitnessOfRealServersThatAreConfiguredWrongly(t *testing.T) {
 	t.Parallel()
 	line := redistest.WithConfig
 	for _, tc := range []struct {

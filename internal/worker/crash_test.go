@@ -27,7 +27,8 @@ func (f senderFunc) Send(ctx context.Context, call gateway.Call) gateway.Answer 
 // Ask finds nobody who can say anything.
 func (f senderFunc) Ask(context.Context, gateway.Question) gateway.Answer { return gateway.Answer{} }
 
-func TestWhatAKilledWorkerHadInFlightIsRecoveredOnceByMany(t *testing.T) {
+// T04: several recoverers pick the same lost attempts.
+func TestT04WhatAKilledWorkerHadInFlightIsRecoveredOnceByMany(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.config.Dependencies[dep].Slots = 200
@@ -91,7 +92,8 @@ func (h *holdBetween) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func TestAResultThatComesWhileARecoveryIsUnderWayStands(t *testing.T) {
+// T05: a recovery that decided on an old listing must not undo a success.
+func TestT05AResultThatComesWhileARecoveryIsUnderWayStands(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	arrived, answer := make(chan struct{}), make(chan struct{})
@@ -124,7 +126,8 @@ func TestAResultThatComesWhileARecoveryIsUnderWayStands(t *testing.T) {
 	}
 }
 
-func TestASuccessAfterTheLeaseIsKeptAsLate(t *testing.T) {
+// T03: the call goes on after its time is over, and succeeds.
+func TestT03ASuccessAfterTheLeaseIsKeptAsLate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	arrived, answer := make(chan struct{}), make(chan struct{})
@@ -342,7 +345,8 @@ func TestSuspectsRunOneAtATimePerProcess(t *testing.T) {
 	}
 }
 
-func TestAPoisonPillIsQuarantinedAfterThreeLossesAndTakesNobodyAlong(t *testing.T) {
+// T77: one operation costs every process its life that sends it.
+func TestT77APoisonPillIsQuarantinedAfterThreeLossesAndTakesNobodyAlong(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	dies := make(chan struct{})
@@ -375,7 +379,8 @@ func TestAPoisonPillIsQuarantinedAfterThreeLossesAndTakesNobodyAlong(t *testing.
 	}
 }
 
-func TestWhereverWorkersAreKilledEveryOperationIsAccountedFor(t *testing.T) {
+// T26: a worker dies between taking work and writing what became of it.
+func TestT26WhereverWorkersAreKilledEveryOperationIsAccountedFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const n = 300

@@ -101,7 +101,8 @@ func TestARetryWaitsFromTheEndOfTheAttempt(t *testing.T) {
 	}
 }
 
-func TestPastItsDeadlineNothingIsSent(t *testing.T) {
+// T56: a deadline passes in the queue, and the operation is sent all the same.
+func TestT56PastItsDeadlineNothingIsSent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.submit("charge", 3, func(i int, s *jobs.Submission) { s.Deadline = "50ms" })
@@ -119,7 +120,8 @@ func TestPastItsDeadlineNothingIsSent(t *testing.T) {
 	})
 }
 
-func TestARetryThatWouldMissTheDeadlineEndsNowAndKeepsItsError(t *testing.T) {
+// T57: an operation sleeps towards a retry that cannot happen, and its error is lost.
+func TestT57ARetryThatWouldMissTheDeadlineEndsNowAndKeepsItsError(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.config.Kinds["charge"].Backoff = config.Backoff{Base: 24 * time.Hour, Cap: 24 * time.Hour}
@@ -192,7 +194,8 @@ func TestAKindThatThisProcessDoesNotKnowIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestAPanicInTheSenderIsAnUnknownOutcomeOfThatOperationAlone(t *testing.T) {
+// T78: a panic in what is plugged in ends the process.
+func TestT78APanicInTheSenderIsAnUnknownOutcomeOfThatOperationAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.sender.answer(func(_ context.Context, call gateway.Call) gateway.Answer {
@@ -217,7 +220,8 @@ func TestAPanicInTheSenderIsAnUnknownOutcomeOfThatOperationAlone(t *testing.T) {
 	}
 }
 
-func TestAPanicInWhatDecidesEndsNothingButThatOperation(t *testing.T) {
+// T78: the same in what decides.
+func TestT78APanicInWhatDecidesEndsNothingButThatOperation(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*testBundle, *Options){
 		"headers": func(_ *testBundle, o *Options) {

@@ -142,7 +142,8 @@ func TestStartSaysWhatIsInTheWay(t *testing.T) {
 	})
 }
 
-func TestAStopLetsRunningCallsEndAndWritesTheRestUnknown(t *testing.T) {
+// T76: a stop takes for ever, or cuts calls whose result is then lost.
+func TestT76AStopLetsRunningCallsEndAndWritesTheRestUnknown(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.config.ShutdownGrace = 2 * time.Second
@@ -182,7 +183,8 @@ func TestAStopLetsRunningCallsEndAndWritesTheRestUnknown(t *testing.T) {
 	}
 }
 
-func TestStopNowCutsAStopThatIsUnderWayShort(t *testing.T) {
+// T76: the second signal ends it at once, and loses nothing.
+func TestT76StopNowCutsAStopThatIsUnderWayShort(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.config.ShutdownGrace = time.Minute

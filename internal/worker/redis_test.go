@@ -126,7 +126,8 @@ func TestANewOperationStartsAtOnceThoughTheConveyorSleeps(t *testing.T) {
 	}
 }
 
-func TestWorkResumesAfterARestartOfRedisWithItsData(t *testing.T) {
+// T24: Redis restarts, and the worker never takes up its work again.
+func TestT24WorkResumesAfterARestartOfRedisWithItsData(t *testing.T) {
 	t.Parallel()
 	b := setup(t, redistest.Server(t))
 	w := b.worker()
@@ -145,7 +146,8 @@ func TestWorkResumesAfterARestartOfRedisWithItsData(t *testing.T) {
 	b.until(5*time.Second, "ready", func() bool { return len(w.Ready()) == 0 })
 }
 
-func TestWorkResumesAfterRedisCameBackEmpty(t *testing.T) {
+// T24: the same, and Redis has lost everything.
+func TestT24WorkResumesAfterRedisCameBackEmpty(t *testing.T) {
 	t.Parallel()
 	b := setup(t, redistest.Server(t))
 	w := b.worker()
@@ -240,7 +242,8 @@ func do(args ...any) func(*testing.T, redis.UniversalClient) {
 	}
 }
 
-func TestAFullRedisIsWaitedForQuietly(t *testing.T) {
+// T23: Redis is full, everything is wedged, and health says all is well.
+func TestT23AFullRedisIsWaitedForQuietly(t *testing.T) {
 	t.Parallel()
 	testRefusal(t, do("config", "set", "maxmemory", "1"), do("config", "set", "maxmemory", "0"))
 }
@@ -279,7 +282,8 @@ type reply string
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
-func TestOneBadAnswerDoesNotStopTheTimer(t *testing.T) {
+// T25: one failed poll ends the timer for good.
+func TestT25OneBadAnswerDoesNotStopTheTimer(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []error{reply("BUSY Redis is busy running a script"), reply("LOADING Redis is loading the dataset in memory"),
 		reply("READONLY You can't write against a read only replica."), reply("ERR something of this script alone"),

@@ -14,7 +14,7 @@ import (
 	"redrive/internal/policy"
 )
 
-// T42: a store that went back in time has forgotten a send. What remembers it tells it
+// A store that went back in time has forgotten a send. What remembers it tells it
 // again, and whatever is not surely safe waits for a person.
 func TestAStoreThatForgotASendDoesNotGetItSentAgain(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,8 @@ import (
 )
 
 // The judge is the gateway's own ledger: what it counted, not what we believe.
-func TestAGatewayThatLosesRepliesChargesNobodyTwice(t *testing.T) {
+// T17: the answer is lost, and that is taken for "not executed".
+func TestT17AGatewayThatLosesRepliesChargesNobodyTwice(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	box := sandbox.New(sandbox.Options{Seed: 7})
