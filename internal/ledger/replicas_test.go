@@ -137,6 +137,14 @@ func TestASubmissionIsUnsureUntilTheReplicasHaveIt(t *testing.T) {
 	primary, replicas := redistest.Replicated(t, 2)
 	b, _ := waitingFor(t, primary, 2)
 	b.add("o0", deadline("2h"))
+	// A WAIT that looks at anything but the last write would now find all acknowledged.
+	rdb := primary.Client(t)
+	eventually(t, "both replicas acknowledge all there is", func() bool {
+		info, err := rdb.Info(t.Context(), "replication").Result()
+		_, rest, _ := strings.Cut(info, "master_repl_offset:")
+		offset, _, _ := strings.Cut(rest, "\r\n")
+		return err == nil && strings.Count(info, "offset="+offset+",") == 2
+	})
 	replicas[1].Freeze()
 	for i := range 3 {
 		answer, took := b.answer("o1")
