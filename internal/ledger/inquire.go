@@ -96,7 +96,8 @@ func newQuestion(r luascript.Reply) (Question, error) {
 // Inquired is what an inquiry brought, as the process' configuration reads it.
 type Inquired struct {
 	Answer   jobs.InquiryAnswer
-	Status   int // 0: no answer came
+	BaseURL  string // where it was asked
+	Status   int    // 0: no answer came
 	Duration time.Duration
 	Error    string            // clean text, why it proves nothing
 	Values   map[string]string // of a success, as in [Result]
@@ -111,7 +112,7 @@ type Inquired struct {
 // comes when the operation has moved on is known and changes nothing, unless it says
 // that the operation took effect.
 func (l *Ledger) Inquired(ctx context.Context, dep jobs.Dependency, keep jobs.Retention, q Question, in Inquired) (Finish, error) {
-	args := retentionArgs(new(luascript.Args), keep).Str("id", q.ID.String()).Str("run", q.RunID).Str("answer", string(in.Answer)).
+	args := retentionArgs(new(luascript.Args), keep).Str("id", q.ID.String()).Str("run", q.RunID).Str("answer", string(in.Answer)).Str("base", in.BaseURL).
 		Int("duration", in.Duration.Milliseconds()).Int("status", int64(in.Status)).Int("delay", ceilMS(in.Delay)).Int("wait", ceilMS(in.Wait)).
 		Flag("stay_dead", in.StayDead).Flag("not_applied", in.NotApplied)
 	if in.Error != "" {
@@ -147,7 +148,7 @@ var ErrBacklogFull = errors.New("backlog full")
 // succeeded or, where the gateway knows nothing of it either, cancelled, and its key
 // is free again. [ErrBacklogFull] when it cannot be taken in.
 func (l *Ledger) Reconcile(ctx context.Context, spec jobs.KindSpec, id jobs.ID, firstSent time.Time, who Actor) (Done, error) {
-	args := retentionArgs(who.args(), spec.Retention).Str("id", id.String()).Str("idem", string(spec.Idempotency)).Int("max_backlog", spec.MaxBacklog)
+	args := retentionArgs(who.args(), spec.Retention).Str("id", id.String()).Str("idem", string(spec.Idempotency)).Str("base", spec.BaseURL).Int("max_backlog", spec.MaxBacklog)
 	if !firstSent.IsZero() {
 		args.Int("first", firstSent.UnixMilli())
 	}

@@ -44,7 +44,7 @@ func (b *bundle) question(key string) Question {
 
 func (b *bundle) inquired(q Question, answer jobs.InquiryAnswer, changes ...func(*Inquired)) Finish {
 	b.Helper()
-	in := Inquired{Answer: answer, Status: 200, Delay: 5 * time.Second}
+	in := Inquired{Answer: answer, BaseURL: b.target.BaseURL, Status: 200, Delay: 5 * time.Second}
 	for _, c := range changes {
 		c(&in)
 	}
@@ -246,6 +246,19 @@ func TestNotFoundSettlesOnlyWhenSeenTwice(t *testing.T) {
 			}
 			b.want("o1", "unresolved")
 		})
+		s.test("where every unknown attempt went: another base_url or credential knows nothing of it", func(b *bundle) {
+			b.unresolved("o1")
+			b.settledTime()
+			for range 4 {
+				for _, answer := range []jobs.InquiryAnswer{jobs.InquiryNotFound, jobs.InquiryFailed} {
+					b.ask("o1", answer, func(in *Inquired) { in.BaseURL = "https://new.example" })
+					b.want("o1", "unresolved")
+					b.pass(hour)
+				}
+			}
+			b.ask("o1", jobs.InquirySucceeded, func(in *Inquired) { in.BaseURL = "https://new.example" })
+			b.want("o1", "succeeded")
+		})
 		s.test("each answer once", func(b *bundle) {
 			b.unresolved("o1")
 			b.settledTime()
@@ -265,6 +278,59 @@ func (b *bundle) sentPlain(id string, outcome jobs.Outcome) change {
 	return func(s *jobs.Submission) {
 		s.Attempted = &jobs.Attempted{ID: id, Outcome: outcome, Class: jobs.ClassTimeout, FirstSentAt: b.now().UTC().Format(time.RFC3339Nano)}
 	}
+}
+
+// Found by the model: the gateway lists an earlier attempt as failed while the unknown
+// one is still on its way to it.
+func TestFailedProvesNothingBeforeTheSettleTimeIsOver(t *testing.T) {
+	each(t, func(s *suite) {
+		s.test("whenever it was asked", func(b *bundle) {
+			b.unresolved("o1")
+			_, err := b.Reconcile(b.Context(), b.spec, id("o1"), time.Time{}, ann)
+			b.must(err)
+			b.ask("o1", jobs.InquiryFailed, notApplied)
+			b.want("o1", "unresolved")
+			b.settledTime()
+			b.ask("o1", jobs.InquiryFailed, notApplied)
+			b.want("o1", "waiting")
+		})
+	})
+}
+
+// Found by the model: a person sees nothing at the gateway yet, honestly.
+func TestNotAppliedIsBelievedOnlyWhenNoSendCanTakeEffectAnyMore(t *testing.T) {
+	each(t, func(s *suite) {
+		s.test("with an inquiry: after the settle time", func(b *bundle) {
+			b.unresolved("o1")
+			b.pass(b.target.ClaimLease + settleFor - time.Second)
+			if d := b.resolve("o1", ResolvedNotApplied); d.Verdict != DoneRefused {
+				b.Fatal(d)
+			}
+			b.pass(time.Second)
+			if d := b.resolve("o1", ResolvedNotApplied); d.Verdict != DoneOK {
+				b.Fatal(d)
+			}
+		})
+		s.test("without one: after the claim's lease", func(b *bundle) {
+			b.class(jobs.IdempotencyNone)
+			b.add("o1")
+			b.attempt("o1", with(unknown(0), ask))
+			if d := b.resolve("o1", ResolvedNotApplied); d.Verdict != DoneRefused {
+				b.Fatal(d)
+			}
+			b.pass(b.target.ClaimLease)
+			if d := b.resolve("o1", ResolvedNotApplied); d.Verdict != DoneOK {
+				b.Fatal(d)
+			}
+		})
+		s.test("what the request path reports is over when it is recorded", func(b *bundle) {
+			b.class(jobs.IdempotencyNone)
+			b.add("o1", b.sentPlain("r1", jobs.OutcomeUnknown))
+			if d := b.resolve("o1", ResolvedNotApplied); d.Verdict != DoneOK {
+				b.Fatal(d)
+			}
+		})
+	})
 }
 
 func TestTheIntentHappensOnceAllIsSettledAsNotApplied(t *testing.T) {
@@ -303,6 +369,7 @@ func TestTheIntentHappensOnceAllIsSettledAsNotApplied(t *testing.T) {
 		})
 		s.test("by a person: not applied", func(b *bundle) {
 			b.unresolved("o1")
+			b.settledTime()
 			if d := b.resolve("o1", ResolvedNotApplied); d.Verdict != DoneOK {
 				b.Fatal(d)
 			}

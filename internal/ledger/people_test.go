@@ -107,6 +107,7 @@ func TestResolve(t *testing.T) {
 			if r := b.requeue("o1", Requeue{}); r.Verdict != DoneRefused || !strings.Contains(r.Detail, "resolve it first") {
 				b.Fatalf("requeue before: %s (%s)", r.Verdict, r.Detail)
 			}
+			b.pass(b.target.ClaimLease)
 			b.wantDone(b.resolve("o1", ResolvedNotApplied), DoneOK, jobs.Dead)
 			b.wantApplied("o1", jobs.AppliedNo)
 			b.wantDone(b.requeue("o1", Requeue{}).Done, DoneOK, jobs.Waiting)

@@ -42,9 +42,11 @@ func (d *Detail) ResendUnsafe(spec *jobs.KindSpec, at time.Time) string {
 // elsewhere says what of the target of the unknown attempts differs from where an
 // attempt would go now.
 func (d *Detail) elsewhere(spec *jobs.KindSpec, class jobs.Idempotency) string {
-	switch d.target {
-	case d.digest(*spec):
+	if d.target == d.digest(*spec) {
 		return ""
+	}
+	why, _, _ := strings.Cut(d.target, "-") // see settle.apart
+	switch why {
 	case "nokey":
 		return "it was sent without its key, or nobody said under which"
 	case "other":
@@ -87,5 +89,6 @@ func digestOf(class jobs.Idempotency, base, credential, header, key string) stri
 		under = ""
 	}
 	sum := sha1.Sum([]byte(strings.Join([]string{string(class), base, credential, under}, "\n")))
-	return hex.EncodeToString(sum[:])[:12]
+	place := sha1.Sum([]byte(base + "\n" + credential))
+	return hex.EncodeToString(sum[:])[:10] + hex.EncodeToString(place[:])[:6]
 }

@@ -171,7 +171,10 @@ func last(f map[string]string, text string) *jobs.LastAttempt {
 // without its key, with another request, to different targets, or too long ago.
 func keySafeUntil(f map[string]string) *jobs.Instant {
 	switch f["target"] {
-	case "nokey", "other", "mixed", "old":
+	case "mixed":
+		return nil
+	}
+	if strings.Contains(f["target"], "-") { // see settle.apart
 		return nil
 	}
 	return jobs.AtMS(number(f["safe"]))

@@ -15,6 +15,7 @@ type walkQuestion struct {
 	asked  time.Time
 	answer jobs.InquiryAnswer // drawn once
 	final  bool               // failed is final
+	base   string
 	said   bool
 }
 
@@ -26,7 +27,7 @@ func (w *walk) inquireSome(t *rapid.T) {
 	}
 	for _, q := range r.Questions {
 		w.extra++ // a token each
-		w.questions = append(w.questions, &walkQuestion{Question: q, asked: w.ledgerNow()})
+		w.questions = append(w.questions, &walkQuestion{Question: q, asked: w.ledgerNow(), base: w.conditionsOf(q.ID).base})
 	}
 }
 
@@ -43,7 +44,7 @@ func (w *walk) answerSome(t *rapid.T) {
 	}
 	name := q.ID.String()
 	o, before := w.ops[name], w.records()[name]
-	f, err := w.Inquired(w.Context(), dep, w.terms.Retention, q.Question, Inquired{Answer: q.answer, NotApplied: !q.final,
+	f, err := w.Inquired(w.Context(), dep, w.terms.Retention, q.Question, Inquired{Answer: q.answer, BaseURL: q.base, NotApplied: !q.final,
 		StayDead: rapid.Bool().Draw(t, "stays dead"), Delay: rapid.SampledFrom([]time.Duration{0, minute}).Draw(t, "next inquiry")})
 	w.must(err)
 	if q.said && f.How == HowOwn {
@@ -61,10 +62,15 @@ func (w *walk) answerSome(t *rapid.T) {
 	settled := before["unk"] != "" && after["unk"] == ""
 	switch q.answer {
 	case jobs.InquiryFailed:
-		o.settleUpTo(o.count)
+		if settled {
+			if why := o.mayBeBelieved(q.asked, q.base); why != "" {
+				t.Fatalf("%s: failed settled it, and %s", name, why)
+			}
+			o.settleUpTo(o.count)
+		}
 	case jobs.InquiryNotFound:
 		if settled {
-			if why := o.mayBeSettled(q.asked); why != "" {
+			if why := o.mayBeSettled(q.asked, q.base); why != "" {
 				t.Fatalf("%s: not found settled it, and %s", name, why)
 			}
 			o.settleUpTo(o.count)

@@ -18,6 +18,7 @@ type modelSend struct {
 	run       string // "" for the request path's
 	at        time.Time
 	target    string    // where it went, under what
+	base      string    // the first part of that
 	settled   bool      // evidence that it did not act was handed to the ledger
 	succeeded bool      // evidence of its success was handed to the ledger
 	closed    bool      // its claim is over
@@ -48,7 +49,7 @@ func (o *modelOp) unknown() []*modelSend {
 
 // mayBeSettled says why "not found", asked at that instant, must not settle what is
 // unknown, "" when it may: DESIGN section 4.
-func (o *modelOp) mayBeSettled(asked time.Time) string {
+func (o *modelOp) mayBeSettled(asked time.Time, base string) string {
 	if o.notFound.IsZero() {
 		return "it is the first such answer"
 	}
@@ -59,8 +60,19 @@ func (o *modelOp) mayBeSettled(asked time.Time) string {
 		if s.acted {
 			return fmt.Sprintf("the other side took attempt %d", s.n)
 		}
+	}
+	return o.mayBeBelieved(asked, base)
+}
+
+// mayBeBelieved says why an answer, asked at that instant and place, proves nothing of
+// what is unknown.
+func (o *modelOp) mayBeBelieved(asked time.Time, base string) string {
+	for _, s := range o.unknown() {
 		if asked.Before(s.over.Add(settleFor)) {
 			return fmt.Sprintf("it was asked %v after attempt %d was over", asked.Sub(s.over), s.n)
+		}
+		if s.base != base {
+			return fmt.Sprintf("attempt %d went to %s, and %s was asked", s.n, s.base, base)
 		}
 	}
 	return ""

@@ -197,7 +197,7 @@ func (w *walk) submitWith(t *rapid.T, outcome jobs.Outcome) {
 	}
 	o := w.ops[name]
 	o.count += sends
-	send := &modelSend{n: o.count, at: at, target: "no key", settled: outcome != jobs.OutcomeUnknown}
+	send := &modelSend{n: o.count, at: at, target: "no key", base: spec.BaseURL, settled: outcome != jobs.OutcomeUnknown}
 	if keyed {
 		send.at = w.clock.Add(-ago)
 	}
@@ -270,7 +270,7 @@ func (w *walk) askToBegin(t *rapid.T, r *walkRun) {
 			t.Fatalf("%s: attempt %d was granted, and %s", r.delivery.ID, answer.Grant.Attempt, why)
 		}
 		o.count++
-		o.sends = append(o.sends, &modelSend{n: o.count, run: r.run, at: at, target: r.with.target(o)})
+		o.sends = append(o.sends, &modelSend{n: o.count, run: r.run, at: at, target: r.with.target(o), base: r.with.base})
 		w.begins++
 		if o.count == 1 {
 			w.firsts++

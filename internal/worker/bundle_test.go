@@ -116,31 +116,12 @@ func (b *testBundle) submit(kind jobs.Kind, n int, change ...func(i int, s *jobs
 	if err := b.ledger.PublishKinds(b.Context(), b.config.KindSpecs()); err != nil {
 		b.Fatal(err)
 	}
-	var spec jobs.KindSpec
-	for _, s := range b.config.KindSpecs() {
-		if s.Kind == kind {
-			spec = s
-		}
-	}
-	p, err := newPlan(b.config)
-	if err != nil {
-		b.Fatal(err)
-	}
-	terms := ledger.SubmitTerms{Terms: p.dependencies[dep].terms, MaxBacklog: 1_000_000, ClaimLease: policy.ClaimLease(time.Second)}
 	var batch []ledger.Entry
 	for i := range n {
-		s := &jobs.Submission{Kind: kind, Key: jobs.Key(fmt.Sprintf("%s-%d", kind, i)), Body: []byte(`{"amount":1}`), Deadline: "1h", CorrelationID: fmt.Sprintf("corr-%d", i)}
-		for _, f := range change {
-			f(i, s)
-		}
-		e, err := ledger.Prepare(s, spec)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if batch = append(batch, e); len(batch) < 100 && i < n-1 {
+		if batch = append(batch, b.entry(kind, i, change...)); len(batch) < ledger.MaxBatch && i < n-1 {
 			continue
 		}
-		receipts, err := b.ledger.Submit(b.Context(), terms, batch)
+		receipts, err := b.handIn(batch...)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -151,6 +132,37 @@ func (b *testBundle) submit(kind jobs.Kind, n int, change ...func(i int, s *jobs
 		}
 		batch = nil
 	}
+}
+
+// entry prepares the submission of kind-i.
+func (b *testBundle) entry(kind jobs.Kind, i int, change ...func(i int, s *jobs.Submission)) ledger.Entry {
+	b.Helper()
+	var spec jobs.KindSpec
+	for _, s := range b.config.KindSpecs() {
+		if s.Kind == kind {
+			spec = s
+		}
+	}
+	s := &jobs.Submission{Kind: kind, Key: jobs.Key(fmt.Sprintf("%s-%d", kind, i)), Body: []byte(`{"amount":1}`), Deadline: "1h", CorrelationID: fmt.Sprintf("corr-%d", i)}
+	for _, f := range change {
+		f(i, s)
+	}
+	e, err := ledger.Prepare(s, spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return e
+}
+
+// handIn submits at most [ledger.MaxBatch] entries.
+func (b *testBundle) handIn(entries ...ledger.Entry) ([]jobs.Receipt, error) {
+	b.Helper()
+	p, err := newPlan(b.config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	terms := ledger.SubmitTerms{Terms: p.dependencies[dep].terms, MaxBacklog: 1_000_000, ClaimLease: policy.ClaimLease(time.Second)}
+	return b.ledger.Submit(b.Context(), terms, entries)
 }
 
 // states counts the operations by state.

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -47,7 +46,7 @@ func TestT04WhatAKilledWorkerHadInFlightIsRecoveredOnceByMany(t *testing.T) {
 	receive(b, "all in flight", ended(&flying))
 	kill()
 	killedAt := time.Now()
-	for range 4 {
+	for range 5 {
 		b.worker()
 	}
 	// timeout 1 s: the claims last 5 s, and recover runs every second.
@@ -95,61 +94,85 @@ func (h *holdBetween) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // T05: a recovery that decided on an old listing must not undo a success.
 func TestT05AResultThatComesWhileARecoveryIsUnderWayStands(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	arrived, answer := make(chan struct{}), make(chan struct{})
-	b.worker(func(o *Options) {
-		o.Sender = senderFunc(func(context.Context, gateway.Call) gateway.Answer {
-			close(arrived)
-			<-answer
-			return answered(200)
+	for what, asks := range map[string]bool{"nobody can be asked": false, "with an inquiry": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			if asks {
+				b.asks()
+			}
+			arrived, answer := make(chan struct{}), make(chan struct{})
+			b.worker(func(o *Options) {
+				o.Sender = senderFunc(func(context.Context, gateway.Call) gateway.Answer {
+					close(arrived)
+					<-answer
+					return answered(200)
+				})
+				// This one recovers nothing: its listings are lost.
+				o.Ledger.Client().AddHook(&lossy{lose: func(script string) bool { return script == "recover" }})
+			})
+			b.submit("payout", 1)
+			receive(b, "a call", arrived)
+			b.expire("payout", 0)
+			hold := &holdBetween{listed: make(chan struct{}), goOn: make(chan struct{})}
+			b.worker(hooked(hold))
+			receive(b, "a listing", hold.listed)
+			close(answer)
+			b.ended(5*time.Second, jobs.Succeeded, 1)
+			close(hold.goOn)
+			b.until(5*time.Second, "the recovery tried to write", func() bool {
+				return hold.runs("finish") > 0 || b.value("redrive_rescued_total{dependency=\"payrail\"}") > 0
+			})
+			if d := b.get("payout", 0); d.State != jobs.Succeeded || len(d.Flags) != 0 || d.Inquiries != 0 || b.sender.total() != 0 {
+				t.Errorf("%s %v, %d inquiries, %d sends more", d.State, d.Flags, d.Inquiries, b.sender.total())
+			}
+			if n := b.value(`redrive_rescued_total{dependency="payrail"}`); n != 0 {
+				t.Errorf("rescued_total is %v", n)
+			}
 		})
-		// This one recovers nothing: its listings are lost.
-		o.Ledger.Client().AddHook(&lossy{lose: func(script string) bool { return script == "recover" }})
-	})
-	b.submit("payout", 1)
-	receive(b, "a call", arrived)
-	b.expire("payout", 0)
-	hold := &holdBetween{listed: make(chan struct{}), goOn: make(chan struct{})}
-	b.worker(hooked(hold))
-	receive(b, "a listing", hold.listed)
-	close(answer)
-	b.ended(5*time.Second, jobs.Succeeded, 1)
-	close(hold.goOn)
-	b.until(5*time.Second, "the recovery tried to write", func() bool {
-		return hold.runs("finish") > 0 || b.value("redrive_rescued_total{dependency=\"payrail\"}") > 0
-	})
-	if d := b.get("payout", 0); d.State != jobs.Succeeded || len(d.Flags) != 0 {
-		t.Errorf("%s %v", d.State, d.Flags)
-	}
-	if n := b.value(`redrive_rescued_total{dependency="payrail"}`); n != 0 {
-		t.Errorf("rescued_total is %v", n)
 	}
 }
 
 // T03: the call goes on after its time is over, and succeeds.
 func TestT03ASuccessAfterTheLeaseIsKeptAsLate(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	arrived, answer := make(chan struct{}), make(chan struct{})
-	b.sender.answer(func(context.Context, gateway.Call) gateway.Answer { // it ignores that it is out of time
-		close(arrived)
-		<-answer
-		return answered(200)
-	})
-	b.submit("payout", 1)
-	b.worker()
-	receive(b, "a call", arrived)
-	b.expire("payout", 0)
-	b.ended(5*time.Second, jobs.Dead, 1)
-	if d := b.get("payout", 0); *d.Reason != jobs.ReasonUnsafe || d.Last.Class != jobs.ClassWorkerLost {
-		t.Errorf("reason %s, class %s", *d.Reason, d.Last.Class)
+	for what, asks := range map[string]bool{"nobody can be asked": false, "with an inquiry": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			if asks {
+				b.asks()
+				b.saysPending(-1)
+			}
+			arrived, answer := make(chan struct{}), make(chan struct{})
+			b.sender.answer(func(context.Context, gateway.Call) gateway.Answer { // it ignores that it is out of time
+				close(arrived)
+				<-answer
+				return answered(200)
+			})
+			b.submit("payout", 1)
+			b.worker()
+			receive(b, "a call", arrived)
+			b.expire("payout", 0)
+			if asks {
+				b.until(10*time.Second, "inquiries", func() bool { return b.sender.questions() > 1 })
+				if d := b.get("payout", 0); d.State != jobs.Unresolved || d.Last.Class != jobs.ClassWorkerLost {
+					t.Errorf("%s, class %s", d.State, d.Last.Class)
+				}
+			} else {
+				b.ended(5*time.Second, jobs.Dead, 1)
+				if d := b.get("payout", 0); *d.Reason != jobs.ReasonUnsafe || d.Last.Class != jobs.ClassWorkerLost {
+					t.Errorf("reason %s, class %s", *d.Reason, d.Last.Class)
+				}
+			}
+			close(answer)
+			b.ended(5*time.Second, jobs.Succeeded, 1)
+			if d := b.get("payout", 0); len(d.Flags) != 1 || d.Flags[0] != jobs.FlagLate || b.sender.total() != 1 || b.sender.doubly != 0 {
+				t.Errorf("flags %v, %d sends, %d at once", d.Flags, b.sender.total(), b.sender.doubly)
+			}
+			b.until(time.Second, "late result counted", func() bool { return b.value(`redrive_late_results_total{dependency="payrail"}`) == 1 })
+		})
 	}
-	close(answer)
-	b.ended(5*time.Second, jobs.Succeeded, 1)
-	if d := b.get("payout", 0); len(d.Flags) != 1 || d.Flags[0] != jobs.FlagLate || b.sender.total() != 1 || b.sender.doubly != 0 {
-		t.Errorf("flags %v, %d sends, %d at once", d.Flags, b.sender.total(), b.sender.doubly)
-	}
-	b.until(time.Second, "late result counted", func() bool { return b.value(`redrive_late_results_total{dependency="payrail"}`) == 1 })
 }
 
 func TestALostReplyOfBeginDoesNotCostTheAttempt(t *testing.T) {
@@ -349,72 +372,31 @@ func TestSuspectsRunOneAtATimePerProcess(t *testing.T) {
 func TestT77APoisonPillIsQuarantinedAfterThreeLossesAndTakesNobodyAlong(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	dies := make(chan struct{})
+	sent := make(chan struct{}, 9) // the pill, that often
 	b.sender.answer(func(ctx context.Context, call gateway.Call) gateway.Answer {
 		if name(call) != "report:report-0" {
 			return answered(200)
 		}
-		<-dies // the process is as good as dead until it was found so
+		sent <- struct{}{}
+		<-ctx.Done() // with the process
 		return in(policy.PhaseCancelledSent, 100)
 	})
 	b.submit("report", 100)
-	b.worker()
 	for n := 1; n <= 3; n++ {
-		b.until(10*time.Second, fmt.Sprintf("attempt %d", n), func() bool { return b.sender.of("report", 0) == n })
-		b.expire("report", 0)
-		b.until(5*time.Second, "it is recovered", func() bool { return b.get("report", 0).State != jobs.Attempting })
-		select {
-		case dies <- struct{}{}:
-		case <-time.After(10 * time.Second):
-			t.Fatalf("nobody waits to die: attempt %d", n)
-		}
+		w, kill := b.killable()
+		receive(b, fmt.Sprintf("attempt %d", n), sent)
+		kill()
+		w.StopNow()
+		b.bury(0)
 	}
-	d := b.get("report", 0)
-	if d.State != jobs.Dead || d.Intent == nil || *d.Intent != "dead poison" {
+	b.worker()
+	b.until(10*time.Second, "it is quarantined", func() bool { return b.get("report", 0).State == jobs.Dead })
+	if d := b.get("report", 0); d.Intent == nil || *d.Intent != "dead poison" {
 		t.Errorf("%s, intent %v", d.State, d.Intent)
 	}
 	b.until(5*time.Second, "the others succeeded", func() bool { return b.states()[jobs.Succeeded] == 99 })
 	if n := b.sender.of("report", 0); n != 3 {
 		t.Errorf("%d sends of it", n)
-	}
-}
-
-// T26: a worker dies between taking work and writing what became of it.
-func TestT26WhereverWorkersAreKilledEveryOperationIsAccountedFor(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	const n = 300
-	b.submit("report", n) // natural: sent again until it succeeds
-	b.submit("payout", n) // none: never sent twice
-	for range 4 {
-		_, kill := b.killable()
-		time.Sleep(time.Duration(20+rand.IntN(80)) * time.Millisecond)
-		kill()
-	}
-	for _, lane := range []string{"first", "retry"} { // the release leases run out, as they would in half a minute
-		ids, err := b.rdb.ZRange(t.Context(), b.key("released:"+lane), 0, -1).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, id := range ids {
-			if err := b.rdb.ZAddXX(t.Context(), b.key("released:"+lane), redis.Z{Score: 1, Member: id}).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	b.worker()
-	b.until(30*time.Second, "all have ended", func() bool {
-		s := b.states()
-		return s[jobs.Succeeded]+s[jobs.Dead] == 2*n
-	})
-	for i := range n {
-		if d := b.get("report", i); d.State != jobs.Succeeded {
-			t.Errorf("report-%d ended %s", i, d.State)
-		}
-		d := b.get("payout", i)
-		if sends := b.sender.of("payout", i); sends > 1 || d.State == jobs.Dead && (*d.Reason != jobs.ReasonUnsafe || d.Applied != jobs.AppliedUnknown) || d.State == jobs.Succeeded && sends != 1 {
-			t.Errorf("payout-%d ended %s, applied %s, after %d sends", i, d.State, d.Applied, sends)
-		}
 	}
 }
 

@@ -127,7 +127,7 @@ func (i *inquirer) ask(ctx context.Context, q ledger.Question) {
 // call asks the gateway, and reads what it says as the kind's inquiry has it.
 func (i *inquirer) call(ctx context.Context, k *kind, q ledger.Question) (in ledger.Inquired, class jobs.Class, sent bool) {
 	r, d := i.c.r, i.c.d
-	in = ledger.Inquired{Answer: jobs.InquiryNothing, Delay: k.inquiry.Backoff.Delay(q.Tries, r.random),
+	in = ledger.Inquired{Answer: jobs.InquiryNothing, BaseURL: k.target.BaseURL, Delay: k.inquiry.Backoff.Delay(q.Tries, r.random),
 		Wait: k.backoff.Delay(max(q.Attempt, 1), r.random), StayDead: k.inquiry.AfterNotFoundDead, NotApplied: k.inquiry.FailedNotApplied}
 	path, err := jobs.RenderInquiryPath(k.inquiry.Path, q.ID.Key, q.Request.IdempotencyKey, q.Request.Params, q.Result)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"redrive/internal/gateway"
 	"redrive/internal/jobs"
 	"redrive/internal/sandbox"
 )
@@ -16,25 +15,12 @@ import (
 func TestT17AGatewayThatLosesRepliesChargesNobodyTwice(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	box := sandbox.New(sandbox.Options{Seed: 7})
-	url, err := box.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(box.Stop)
-	if err := box.SetFault(sandbox.Fault{Mode: sandbox.LostReplies}); err != nil {
-		t.Fatal(err)
-	}
-	b.config.Dependencies[dep].BaseURL = url
-	b.config.Kinds["payout"].Request.Path = "/v1/refunds"
+	box := b.atSandbox(sandbox.Fault{Mode: sandbox.LostReplies})
 	const n = 100
-	body := func(_ int, s *jobs.Submission) {
-		s.Body = []byte(fmt.Sprintf(`{"amount":100,"currency":"GBP","reference":%q}`, s.Key))
-	}
-	b.submit("charge", n, body)
-	b.submit("payout", n, body)
+	b.submit("charge", n, payment)
+	b.submit("payout", n, payment)
 	for range 2 {
-		b.worker(func(o *Options) { o.Sender = gateway.New(gateway.Options{}) })
+		b.worker(overHTTP)
 	}
 	b.until(30*time.Second, "all have ended", func() bool {
 		s := b.states()

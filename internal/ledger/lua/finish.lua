@@ -169,7 +169,7 @@ elseif step == 'retry' then
   end
 elseif step == 'ask' then
   -- The original stands at the gateway under this name, and only it can tell.
-  if A.original and not settle.marked(op) then settle.mark(op, n, 'other', over) end
+  if A.original and not settle.marked(op) then settle.mark(op, n, settle.apart('other', A.base, op.f.cred or 'default'), over) end
   -- Nothing unknown any more: what policy asked about was settled meanwhile.
   settle.leave(op, 'waiting', nil, now, now + math.max(arg('delay'), 1000))
 else

@@ -3,6 +3,7 @@ KEYS[1]  <namespace>:{<dependency>}
 ARGV     id, run
          answer         succeeded | pending | failed | not_found | nothing (the inquiry itself failed: it proves nothing)
          duration, status, error
+         base           where it was asked
          delay          ms until the next inquiry
          wait           ms until the next attempt, where the operation goes back to waiting
          stay_dead      1: after "not found" a person decides (after_not_found: dead)
@@ -12,7 +13,8 @@ ARGV     id, run
 RETURNS  state, reason, how ('own', 'known' = said before or about another list of attempts, 'late'), conflict (1:
          flagged by this answer) or 'gone'; then 'ended' pairs
 LIMIT    one operation
-INVARIANT "not found" settles only when it was seen twice, both times after the settle time, the second inquiry at
+INVARIANT "failed" counts only when asked after the settle time; it and "not found" only where every unknown attempt went
+         to the place that was asked. "Not found" settles only when it was seen twice, both times after the settle time, the second inquiry at
          least max(settle, 5 s) after the first was answered, with no news of the operation between, and never when
          the other side had taken it; a success is never overwritten
 ]]
@@ -52,13 +54,21 @@ end
 
 local asked = num(op.f.iasked)
 local text = settle.keep_error(op, A.error or '')
+
+local said, early = A.answer, asked < ask.settled_at(op)
+if said == 'not_found' and op.f.acted then said = 'pending' end -- it was taken: that cannot be undone by not being listed
+-- A gateway that lists a failed attempt may not know yet of the one that is unknown, and
+-- one that was never sent it knows nothing of it.
+if said == 'failed' and early then said = 'pending' end
+if (said == 'failed' or said == 'not_found') and settle.elsewhere(op, settle.place(A.base, op.f.cred or 'default')) then
+  said = 'nothing'
+  text = settle.keep_error(op, 'an unknown attempt went to another base_url or credential than this inquiry')
+end
+if said ~= 'not_found' then record.set(op, 'nf', nil) end
+
 ask.keep(op, num(op.f.inquiries), table.concat({int(asked), int(arg('duration')), A.answer, int(arg('status')), text}, ','))
 record.set(op, 'ilast', string.sub(A.run, 1, 16))
 ask.next(op, now + arg('delay'))
-
-local said = A.answer
-if said == 'not_found' and op.f.acted then said = 'pending' end -- it was taken: that cannot be undone by not being listed
-if said ~= 'not_found' then record.set(op, 'nf', nil) end
 
 if said == 'succeeded' then
   if now > num(op.f.deadline) and not op.f.bare then settle.late(op, now) end
@@ -72,7 +82,7 @@ elseif said == 'failed' then
     settle.cleared(op)
     record.move(op, 'dead', now, nil, 'permanent')
   end
-elseif said == 'not_found' and asked >= ask.settled_at(op) then
+elseif said == 'not_found' and not early then
   local apart = math.max(ask.of(op.kind).settle or 0, 5000)
   if not op.f.nf then
     record.set(op, 'nf', int(now))

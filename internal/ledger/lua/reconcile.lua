@@ -1,6 +1,7 @@
 --[[ reconcile: a person wants the gateway to be asked what became of an operation.
 KEYS[1]  <namespace>:{<dependency>}
 ARGV     id, by, note, batch
+         base           where the kind's calls go
          idem           class of the kind, for one that only the gateway knows
          first          ms: when it was first sent, if that is known
          max_backlog
@@ -35,8 +36,9 @@ if not op then
   record.set(op, 'sends', '1')
   record.set(op, 'used', '1')
   record.set(op, 'first', int(first))
-  record.set(op, 'a1', int(first) .. ',p,nokey,0,u,,0,,0')
-  settle.mark(op, 1, 'nokey', now)
+  local nokey = settle.apart('nokey', A.base, 'default')
+  record.set(op, 'a1', int(first) .. ',p,' .. nokey .. ',0,u,,0,,0')
+  settle.mark(op, 1, nokey, now)
   settle.leave(op, 'cancelled', nil, now)
   record.audit(A.id, 'reconcile', '', op.f.state, now)
   record.save(op)
@@ -50,7 +52,7 @@ elseif from == 'waiting' or from == 'dead' or from == 'cancelled' then
   local intent, reason = settle.end_of(op)
   if op.f.tombstone then return refuse('its request is gone: it ended long ago') end
   -- Without an unknown outcome on record only the person doubts. No bytes are on their way.
-  if not settle.marked(op) then settle.mark(op, 0, 'other', 0) end
+  if not settle.marked(op) then settle.mark(op, 0, settle.apart('other', A.base, op.f.cred or 'default'), 0) end
   settle.leave(op, intent, reason ~= '' and reason or nil, now)
 elseif from == 'succeeded' then
   return refuse('it has succeeded already')

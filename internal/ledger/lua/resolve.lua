@@ -4,7 +4,7 @@ ARGV     id, verdict (applied | not_applied | written_off), ref, by, note, batch
          keep_succeeded, keep_cancelled (ms)
 RETURNS  'ok' | 'missing' | 'refused', state, detail; then 'ended' pairs
 LIMIT    one operation
-INVARIANT only an operation with the unknown mark is resolved; written off keeps saying that it may have acted
+INVARIANT not applied is believed only when no send can take effect any more; only an operation with the unknown mark is resolved; written off keeps saying that it may have acted
 ]]
 local now = clock()
 local op = record.load(A.id)
@@ -14,6 +14,10 @@ if (from ~= 'dead' and from ~= 'unresolved') or not settle.marked(op) then
   local detail = not settle.marked(op) and 'its outcome is not unknown' or ('it is ' .. from .. ': still on its way')
   record.audit(op.id, 'resolve ' .. A.verdict, from, 'refused', now)
   return {'refused', from, detail}
+end
+if A.verdict == 'not_applied' and now < ask.settled_at(op) then
+  record.audit(op.id, 'resolve ' .. A.verdict, from, 'refused', now)
+  return {'refused', from, 'too early: a send may still take effect for ' .. int(math.ceil((ask.settled_at(op) - now) / 1000)) .. ' s'}
 end
 if A.verdict == 'applied' then
   settle.applied(op)

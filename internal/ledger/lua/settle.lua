@@ -2,7 +2,7 @@
 --
 -- Fields: unk (numbers of the attempts whose unknown outcome is not settled, such
 -- as '1,3'; present, the operation bears the unknown mark), target (digest that all
--- of them share, or 'mixed'), acted (the other side took it), first (first send
+-- of them share, or 'mixed'; see digest), acted (the other side took it), first (first send
 -- that counts for the key's window), safe (until when a keyed resend is safe), intent,
 -- uend (when the last unknown attempt was over, its claim's lease included).
 local settle = {}
@@ -16,12 +16,31 @@ function settle.class(op, configured)
   return b
 end
 
+-- place names where a call goes, and under whose credential.
+function settle.place(base, credential)
+  return string.sub(redis.sha1hex(base .. '\n' .. credential), 1, 6)
+end
+
 -- digest names everything that must be equal before a resend is safe: where it
 -- goes, under whose credential, with which key, in which class. A natural
--- operation needs no key.
+-- operation needs no key. Its last six digits are the place alone.
 function settle.digest(class, base, credential, header, key)
   local under = class == 'natural' and '' or (header .. ':' .. key)
-  return string.sub(redis.sha1hex(table.concat({class, base, credential, under}, '\n')), 1, 12)
+  return string.sub(redis.sha1hex(table.concat({class, base, credential, under}, '\n')), 1, 10) .. settle.place(base, credential)
+end
+
+-- apart is the target of a send that no resend can equal (nokey: without its key,
+-- other: another request, old: perhaps older than its own expired record).
+function settle.apart(why, base, credential) return why .. '-' .. settle.place(base, credential) end
+
+-- elsewhere: did an unknown attempt go to another place than an inquiry does? Then it
+-- proves nothing that the inquiry knows nothing.
+function settle.elsewhere(op, place)
+  for n in string.gmatch(op.f.unk or '', '%d+') do
+    local target = string.match(op.f['a' .. n] or '', '^%d+,[^,]*,([^,]*)')
+    if target and string.sub(target, -6) ~= place then return true end
+  end
+  return false
 end
 
 -- window_end: until when a resend under the key is safe, counted from the first
@@ -104,8 +123,7 @@ end
 -- stuck: marked, and by what is stored no process could resend it safely any more.
 function settle.stuck(op, now)
   if not settle.marked(op) then return false end
-  local lost = {mixed = true, nokey = true, other = true, old = true} -- targets that equal no other
-  if lost[op.f.target] then return true end
+  if op.f.target == 'mixed' or string.find(op.f.target, '-', 1, true) then return true end -- see apart
   if op.f.idem == 'natural' then return false end
   return op.f.idem ~= 'keyed' or num(op.f.safe) <= now
 end

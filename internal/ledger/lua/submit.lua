@@ -76,7 +76,7 @@ local function own(op, att)
 end
 
 local function sent_target(op, e)
-  if not e.att.keyed and op.f.idem ~= 'natural' then return 'nokey' end
+  if not e.att.keyed and op.f.idem ~= 'natural' then return settle.apart('nokey', e.base or '', op.f.cred or 'default') end
   return resend_target(op, e)
 end
 
@@ -139,7 +139,7 @@ for i = 1, arg('n') do
         merged = true
       elseif att.outcome == 'unknown' then
         -- Sent under the same name with another request: no resend is safe.
-        merge(op, e, 'other')
+        merge(op, e, settle.apart('other', e.base or '', op.f.cred or 'default'))
         merged = true
       end
     end
@@ -184,7 +184,7 @@ for i = 1, arg('n') do
       redis.call('SET', P .. 'request:' .. e.id, A['q' .. int(i)])
       if att then
         -- What may be older than its own expired record is never resent, not even a natural one.
-        reported(op, att, old and 'old' or sent_target(op, e))
+        reported(op, att, old and settle.apart('old', e.base or '', op.f.cred or 'default') or sent_target(op, e))
         local since = now - first_of(att)
         if att.outcome ~= 'not_sent' and not att.counted and since <= arg('counted_within') then
           gate.first(g)
