@@ -322,6 +322,7 @@ func TestBulkActionsEndByWhatCameOfThem(t *testing.T) {
 		b.must(exitPartly, "cancel", "charge/a", "charge/b", "-y", "--note", "x")
 		b.must(exitConflict, "dlq", "discard", "payout/c", "-y", "--note", "x")
 		b.must(exitConflict, "dlq", "requeue", "payout/c", "-y", "--note", "x")
+		b.longOver("payout/c")
 		b.must(exitOK, "resolve", "payout/c", "--not-applied", "--note", "x")
 		b.must(exitOK, "dlq", "requeue", "payout/c", "-y", "--note", "x")
 		b.wantState("payout/c", jobs.Waiting)

@@ -28,6 +28,7 @@ func (b *testBundle) deadOfEverySort() {
 	b.submit(keyless)
 	b.submit(submission("payout", "not-applied", 5))
 	b.attempt("payout/not-applied", timedOut(ledger.StepAsk))
+	b.longOver("payout/not-applied")
 	b.must(exitOK, "resolve", "payout/not-applied", "--not-applied", "--note", "looked")
 	form := jobs.Submission{Kind: "charge", Key: "form", BodyText: new(string), ContentType: "application/x-www-form-urlencoded", Headers: map[string]string{"X-Account": "a1"},
 		Credential: "m1", CorrelationID: "checkout-7", IdempotencyKey: "own-key"}
@@ -217,6 +218,7 @@ func TestACSVWithVerdictsFilledInResolves(t *testing.T) {
 				b.must(exitConflict, "resolve", "--from", file, "--note", "again")
 				continue
 			}
+			b.longOver("payout/b")
 			out := into[outcome](t, b.must(exitOK, "resolve", "--from", file, "--note", "checked by accounting", "-o", "json"))
 			if out.Done != 4 {
 				t.Errorf("%+v", out)

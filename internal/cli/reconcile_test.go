@@ -24,6 +24,17 @@ func (b *testBundle) asks(kinds ...jobs.Kind) {
 	}
 }
 
+// longOver makes the unknown sends of an operation so old that none can take effect
+// any more: a finding that it was not applied is believed.
+func (b *testBundle) longOver(ids ...string) {
+	b.t.Helper()
+	for _, id := range ids {
+		if err := b.client.HSet(b.t.Context(), "rd:{payrail}:op:"+id, "uend", "1000").Err(); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
 // answered lets a worker ask about an operation that is due, with an answer.
 func (b *testBundle) answered(id string, answer jobs.InquiryAnswer) {
 	b.t.Helper()
@@ -84,13 +95,16 @@ func TestReconcileHasTheDependencyAskedAboutWhatIsInTheLedger(t *testing.T) {
 func TestReconcileOfWhatOnlyTheDependencyKnows(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *testBundle) {
+		spec := b.specs["payout"]
+		spec.BaseURL = "" // where the helper asks, too
+		b.specs["payout"] = spec
 		b.asks("payout")
 		got := b.must(exitOK, "reconcile", "payout/old", "--first-sent-at", "2026-01-02T03:04:05Z", "--note", "sent by the old system")
 		says(t, got.stdout, "not in the ledger: it is asked about, and nothing is sent for it")
 		if o := b.wantState("payout/old", jobs.Unresolved); o.FirstSentAt == nil || o.FirstSentAt.String() != "2026-01-02T03:04:05.000Z" {
 			t.Errorf("first sent %v", o.FirstSentAt)
 		}
-		says(t, b.must(exitOK, "dlq", "show", "payout/old").stdout, "request: none (only payrail knows it", "its key is free again")
+		says(t, b.must(exitOK, "dlq", "show", "payout/old").stdout, "never sent from here", "request: none (only payrail knows it", "its key is free again")
 		b.client.HSet(t.Context(), "rd:{payrail}:op:payout/old", "nf", "1000") // not found was seen once, long ago
 		b.answered("payout/old", jobs.InquiryNotFound)
 		b.wantState("payout/old", jobs.Cancelled)
@@ -200,6 +214,7 @@ func TestCancelOfAnUnknownOutcomeKeepsTheWish(t *testing.T) {
 		}
 		advice := b.must(exitOK, "dlq", "show", "payout/a").stdout
 		says(t, advice, "payrail is asked about it until that is known", "enqueue reconcile payout/a --note WHY", "enqueue resolve payout/a --not-applied", "then it is cancelled")
+		b.longOver("payout/a")
 		b.must(exitOK, "resolve", "payout/a", "--not-applied", "--note", "not there")
 		b.wantState("payout/a", jobs.Cancelled)
 	})

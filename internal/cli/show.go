@@ -181,7 +181,7 @@ func (s *session) shownOf(d *ledger.Detail, reveal, advise bool, now time.Time) 
 	out.Unsafe = d.ResendUnsafe(s.specOf(d.Kind), now)
 	if advise {
 		spec, known := s.known[d.Kind]
-		a := advice{op: &d.Operation, sent: sentText(&d.Operation, spec, known), now: now, unsafe: out.Unsafe, asks: spec.Inquiry != nil, bare: d.Bare}
+		a := advice{op: &d.Operation, sent: sentText(d, spec, known), now: now, unsafe: out.Unsafe, asks: spec.Inquiry != nil, bare: d.Bare}
 		out.Next = a.next()
 	}
 	if reveal {
@@ -242,7 +242,7 @@ func (p *program) writeShown(s *session, details []*ledger.Detail, items []shown
 // showText is what a person sees: the answer to the most pressing questions first.
 func (p *program) showText(s *session, d *ledger.Detail, o shown, reveal bool) {
 	spec, known := s.known[o.Kind]
-	p.print("%s: %s, applied %s, %s, result %s", o.ID(), stateText(&o.Operation), o.Applied, sentText(&o.Operation, spec, known), pairsOrNone(o.Result))
+	p.print("%s: %s, applied %s, %s, result %s", o.ID(), stateText(&o.Operation), o.Applied, sentText(d, spec, known), pairsOrNone(o.Result))
 	p.print("")
 	p.table(grid{rows: factRows(o, d)})
 	p.print("")
@@ -270,8 +270,10 @@ func (p *program) showText(s *session, d *ledger.Detail, o shown, reveal bool) {
 	}
 }
 
-func sentText(o *jobs.Operation, spec jobs.KindSpec, known bool) string {
+func sentText(o *ledger.Detail, spec jobs.KindSpec, known bool) string {
 	switch {
+	case o.Bare:
+		return "never sent from here"
 	case o.Sends == 0:
 		return "never sent"
 	case known && spec.KeyHeader == "":
