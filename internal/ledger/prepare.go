@@ -57,6 +57,7 @@ type entryMeta struct {
 	NotBefore    int64         `json:"not_before,omitempty"`
 	Created      int64         `json:"created,omitempty"`
 	DelayMS      int64         `json:"delay,omitempty"`
+	Run          string        `json:"run,omitempty"`
 	Attempted    *reportedMeta `json:"att,omitempty"`
 }
 

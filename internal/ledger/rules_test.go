@@ -70,7 +70,7 @@ var rules = []rule{
 // scripts lets a rule be taken out.
 func scriptVariables() []**luascript.Script {
 	return []**luascript.Script{&submitScript, &releaseScript, &beginScript, &abandonScript, &finishScript, &recoverScript, &sweepScript,
-		&retentionScript, &cancelScript, &requeueScript, &resolveScript, &pauseScript, &inquireScript, &inquiredScript, &reconcileScript}
+		&retentionScript, &cancelScript, &requeueScript, &resolveScript, &stopScript, &pauseScript, &inquireScript, &inquiredScript, &reconcileScript}
 }
 
 // takeOut removes the rule of that name from the scripts of this process.

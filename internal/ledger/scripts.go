@@ -34,7 +34,7 @@ func script(name string, more ...luascript.Library) *luascript.Script {
 }
 
 var (
-	submitScript    = script("submit", budget.Gate, dedupe.Identity)
+	submitScript    = script("submit", budget.Gate, dedupe.Identity, dedupe.Claim, rollbackLibrary)
 	releaseScript   = script("release", budget.Gate, rollbackLibrary)
 	beginScript     = script("begin", budget.Gate, dedupe.Claim, rollbackLibrary)
 	abandonScript   = script("abandon", dedupe.Claim)

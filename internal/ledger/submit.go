@@ -40,29 +40,9 @@ type SubmitTerms struct {
 // is where an operation is [jobs.Unsure], which waits for the replicas once more
 // ([Ledger.WaitingFor]).
 func (l *Ledger) Submit(ctx context.Context, t SubmitTerms, entries []Entry) ([]jobs.Receipt, error) {
-	if len(entries) > MaxBatch {
-		return nil, fmt.Errorf("submit: %d operations in one call, at most %d", len(entries), MaxBatch)
-	}
-	args := t.args().Int("n", int64(len(entries))).Int("keys", t.Retention.KeysMS).Int("max_backlog", t.MaxBacklog).
-		Int("lease", t.ClaimLease.Milliseconds()).Int("counted_within", countedWithin.Milliseconds())
-	for i, e := range entries {
-		if e.Dependency != t.Dependency {
-			return nil, fmt.Errorf("submit %s: belongs to dependency %s, not %s", e.ID, e.Dependency, t.Dependency)
-		}
-		e.meta.DelayMS = ceilMS(e.Delay)
-		meta, err := json.Marshal(e.meta)
-		if err != nil {
-			return nil, fmt.Errorf("submit %s: %w", e.ID, err)
-		}
-		args.Bytes("e"+strconv.Itoa(i+1), meta).Bytes("q"+strconv.Itoa(i+1), e.request)
-	}
-	r, err := submitScript.Run(ctx, l.rdb, l.slot(t.Dependency), args.Replicas(l.replicas))
-	unsure := errors.Is(err, luascript.ErrTooFewReplicas)
-	if err != nil && !unsure {
+	r, unsure, err := l.submit(ctx, t, entries)
+	if err != nil {
 		return nil, err
-	}
-	if len(r) < 6*len(entries) {
-		return nil, unexpected("submit", r)
 	}
 	receipts := make([]jobs.Receipt, len(entries))
 	for i, e := range entries {
@@ -72,6 +52,90 @@ func (l *Ledger) Submit(ctx context.Context, t SubmitTerms, entries []Entry) ([]
 		}
 	}
 	return receipts, nil
+}
+
+// submit runs the script. unsure: what it wrote is not on enough replicas yet.
+func (l *Ledger) submit(ctx context.Context, t SubmitTerms, entries []Entry) (r luascript.Reply, unsure bool, err error) {
+	if len(entries) > MaxBatch {
+		return nil, false, fmt.Errorf("submit: %d operations in one call, at most %d", len(entries), MaxBatch)
+	}
+	args := t.args().Int("n", int64(len(entries))).Int("keys", t.Retention.KeysMS).Int("max_backlog", t.MaxBacklog).
+		Int("lease", t.ClaimLease.Milliseconds()).Int("counted_within", countedWithin.Milliseconds())
+	for i, e := range entries {
+		if e.Dependency != t.Dependency {
+			return nil, false, fmt.Errorf("submit %s: belongs to dependency %s, not %s", e.ID, e.Dependency, t.Dependency)
+		}
+		e.meta.DelayMS = ceilMS(e.Delay)
+		meta, err := json.Marshal(e.meta)
+		if err != nil {
+			return nil, false, fmt.Errorf("submit %s: %w", e.ID, err)
+		}
+		args.Bytes("e"+strconv.Itoa(i+1), meta).Bytes("q"+strconv.Itoa(i+1), e.request)
+	}
+	if t.Seen > 0 {
+		args.Int("seen", t.Seen)
+	}
+	r, err = submitScript.Run(ctx, l.rdb, l.slot(t.Dependency), args.Replicas(l.replicas))
+	if unsure = errors.Is(err, luascript.ErrTooFewReplicas); err != nil && !unsure {
+		return nil, false, err
+	}
+	if len(r) < 6*len(entries) {
+		return nil, false, unexpected("submit", r)
+	}
+	return r, unsure, nil
+}
+
+// SubmitBegun writes one prepared operation and its first attempt in one step, for a
+// request path that sends it itself: it is attempting at once, held by runID until the
+// claim's lease ends. The grant is nil when there is nothing to send: the operation is
+// known already (duplicate, conflict), was refused, or waits because its dependency is
+// paused; or, with [jobs.Unsure], because too few replicas have it. The same run id
+// again gets the same grant. Errors mean, as those of Submit, that its fate is unknown:
+// send nothing, and call [Ledger.Abandon] with delivery 0 and the run id.
+func (l *Ledger) SubmitBegun(ctx context.Context, t SubmitTerms, target Target, e Entry, runID string) (jobs.Receipt, *Grant, error) {
+	if e.meta.Attempted != nil || e.meta.NotBefore > 0 {
+		return jobs.Receipt{}, nil, fmt.Errorf("submit %s: an operation that is sent at once has neither attempted nor not_before", e.ID)
+	}
+	e.meta.Run = runID
+	r, unsure, err := l.submit(ctx, t, []Entry{e})
+	if err != nil {
+		return jobs.Receipt{}, nil, err
+	}
+	facts := r[5]
+	begun := jobs.Answer(r[0]) == jobs.Accepted && facts != ""
+	if begun {
+		r[5] = ""
+	}
+	answer := receipt(e, r[:6])
+	if unsure && answer.Answer == jobs.Accepted {
+		answer.Answer = jobs.Unsure
+	}
+	if !begun || unsure {
+		return answer, nil, nil
+	}
+	g, err := e.begun(target, runID, strings.Fields(facts))
+	return answer, g, err
+}
+
+// begun is the grant of an attempt that submit wrote ahead.
+func (e Entry) begun(target Target, runID string, facts []string) (*Grant, error) {
+	if len(facts) < 5 {
+		return nil, unexpected("submit", facts)
+	}
+	key, credential := e.meta.Key, orDefault(e.meta.Credential)
+	if key == "" {
+		key = defaultIdempotencyKey(e.ID)
+	}
+	class := jobs.Idempotency(e.meta.Idempotency).Weaker(target.Idempotency)
+	safe := "0"
+	if class == jobs.IdempotencyNatural {
+		safe = "-1"
+	}
+	deadline := number(facts[3]) + number(facts[1])
+	return newGrant(e.ID, runID, e.request, map[string]string{"attempt": "1", "lease_left": facts[0], "deadline_left": facts[1], "seq": facts[2],
+		"started": facts[3], "target": facts[4], "used": "1", "unknown": "0", "class": string(class), "safe_for": safe, "ikey": key, "cred": credential,
+		"corr": e.meta.Correlation, "fp": e.meta.Fingerprint, "created": facts[3], "idem": e.meta.Idempotency,
+		"deadline": strconv.FormatInt(deadline, 10), "window": strconv.FormatInt(e.meta.WindowMS, 10), "first": facts[3]})
 }
 
 func receipt(e Entry, f luascript.Reply) jobs.Receipt {

@@ -4,7 +4,7 @@ ARGV     n              operations in this call
          e1, e2, ...    JSON of each: id, fp (fingerprint), idem (class), window (ms), base (base_url without
                         credentials), cred, keyheader, ikey (only when it is not KIND:KEY), corr, deadline_at (ms) or
                         deadline_span (ms), not_before (ms), created (ms), delay (ms until the first attempt here),
-                        att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed}
+                        run (the request path sends it itself, under this run id), att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed}
          q1, q2, ...    the stored request of each
          keys           dedupe window in ms, 0 = for ever
          max_backlog    operations on their way at most; 10 % more for unknown outcomes
@@ -14,10 +14,12 @@ ARGV     n              operations in this call
          counted_within ms for which a reported send still counts for the budget
          publishes 'ms until due' on <KEYS[1]>:nudge when what it let in is due before all that waits
 RETURNS  per operation 6 items: answer, state, applied, next_at (ms or ''), merged (1 or ''), detail (differing
-         fields of a conflict, or why it was refused); then 'ended', '<id state reason class sends corr>' pairs
+         fields of a conflict, why it was refused, or of an attempt begun here '<lease left> <deadline left> <attempts
+         written ahead> <start> <target>'); then 'ended', '<id state reason class sends corr>' pairs
 LIMIT    100 operations a call
 INVARIANT submitting the same request again changes nothing but for a send of the request path that is not
-         recorded yet: it is added and never dropped; the same report twice is added once
+         recorded yet: it is added and never dropped; the same report twice is added once; an attempt is begun
+         here for a new operation alone
 ]]
 local now = clock()
 local g = gate.load(now)
@@ -91,6 +93,30 @@ local function known_success(op, att)
   end
 end
 
+-- begin writes the first attempt ahead, for the request path that sends it itself. Where
+-- the gate lets nothing leave now the operation waits like any other.
+local function begin(op, e)
+  rollback.check(g, now)
+  if gate.closed(g) or (g.rolled and not rollback.harmless(op, op.f.idem, now)) then return false end
+  local target = resend_target(op, e)
+  record.set(op, 'sends', '1')
+  record.set(op, 'used', '1')
+  record.set(op, 'first', int(now))
+  if op.f.idem == 'keyed' then record.set(op, 'safe', int(settle.window_end(op, now))) end
+  record.set(op, 'a1', int(now) .. ',p,' .. target)
+  claim.take(op, e.run, 1, now + arg('lease'))
+  record.move(op, 'attempting', now, now + arg('lease'))
+  rollback.began()
+  gate.first(g)
+  filled = true
+  return true
+end
+
+-- begun tells the request path what begin tells a worker.
+local function begun(op, e)
+  return table.concat({int(num(op.f.lease) - now), int(num(op.f.deadline) - now), int(rollback.seq()), string.match(op.f.a1 or '', '^(%d+),p,(%x+)$')}, ' ')
+end
+
 -- merge adds a send that a duplicate submission reports. Never dropped.
 local function merge(op, e, target)
   local att = e.att
@@ -143,7 +169,9 @@ for i = 1, arg('n') do
         merged = true
       end
     end
-    if same then
+    if same and e.run and claim.held_by(op, e.run) then
+      say('accepted', op, false, begun(op, e)) -- its reply was lost
+    elseif same then
       say('duplicate', op, merged)
     else
       say('conflict', op, merged, identity.differs(op.f.fp or '', e.fp))
@@ -192,7 +220,10 @@ for i = 1, arg('n') do
         end
       end
       local at = math.max(now, not_before) + num(e.delay)
-      if unknown and not settle.safe(op, e.idem, resend_target(op, e), at) then
+      local here = e.run and begin(op, e)
+      if here then
+        backlog = backlog + 1
+      elseif unknown and not settle.safe(op, e.idem, resend_target(op, e), at) then
         settle.leave(op, 'waiting', nil, now)
       else
         record.move(op, 'waiting', now, at)
@@ -201,7 +232,7 @@ for i = 1, arg('n') do
       end
       if att then known_success(op, att) end
       record.save(op)
-      say('accepted', op, false)
+      say('accepted', op, false, here and begun(op, e) or nil)
     end
   end
 end
