@@ -30,6 +30,26 @@ func TestT02NothingIsResentAfterTheKeysWindow(t *testing.T) {
 				b.Fatalf("applied %s, intent %q, last %+v", d.Applied, text(d.Intent), d.Last)
 			}
 		})
+		s.test("with an inquiry nothing but an inquiry is made, and in the end a person must look", func(b *bundle) {
+			b.asks()
+			b.add("o1", deadline("300h"))
+			g := b.start("o1")
+			b.pass(30 * hour)
+			b.recover(g, lost(0)) // it says retry: the key no longer makes that safe
+			b.want("o1", "unresolved")
+			for range 3 {
+				if r := b.releaseUpTo(10); len(r.Deliveries) != 0 {
+					b.Fatalf("released %v", r.Deliveries)
+				}
+				b.pass(hour)
+				b.ask("o1", jobs.InquiryNothing)
+			}
+			b.pass(giveUpAfter)
+			b.sweep()
+			b.want("o1", "dead/unresolved")
+			b.wantApplied("o1", jobs.AppliedUnknown)
+			b.wantOutcomes("o1", "1:unknown")
+		})
 		s.test("released before the window closed, begun after", func(b *bundle) {
 			b.add("o1", deadline("72h"))
 			b.attempt("o1", unknown(0))
@@ -113,6 +133,23 @@ func TestT41RequeueOfWhatIsSettledIsRefused(t *testing.T) {
 	})
 }
 
+// T42: what is dead neither swallows a submission of its key nor takes over another request.
+func TestT42ADeadLetterAnswersForItsKey(t *testing.T) {
+	each(t, func(s *suite) {
+		s.test("the same and another request", func(b *bundle) {
+			b.add("o1")
+			b.attempt("o1", ends(jobs.ReasonPermanent))
+			b.wantAnswer(b.submit("o1"), jobs.Duplicate, jobs.Dead)
+			r := b.submit("o1", body(`{"amount":1,"currency":"GBP"}`))
+			b.wantAnswer(r, jobs.Conflict, jobs.Dead)
+			if fmt.Sprint(r.Differs) != "[body]" {
+				b.Fatalf("differs %v, want the body", r.Differs)
+			}
+			b.want("o1", "dead/permanent")
+		})
+	})
+}
+
 func TestT43ARequeuedOperationDoesNotDieAtOnce(t *testing.T) {
 	each(t, func(s *suite) {
 		s.test("died at its last attempt", func(b *bundle) {
@@ -157,6 +194,16 @@ func TestT56NothingIsSentAfterTheDeadline(t *testing.T) {
 			b.want("o1", "dead/deadline")
 			b.wantOutcomes("o1", "")
 			b.wantApplied("o1", jobs.AppliedNo)
+		})
+		s.test("with an earlier unknown attempt an inquiry is still made", func(b *bundle) {
+			b.asks()
+			b.add("o1", deadline("2s"), b.sent("req-1", jobs.OutcomeUnknown, time.Second))
+			b.pass(6 * time.Second)
+			b.sweep()
+			b.want("o1", "unresolved")
+			b.settledTime()
+			b.ask("o1", jobs.InquirySucceeded)
+			b.want("o1", "succeeded")
 		})
 		s.test("with an earlier unknown attempt it is not forgotten", func(b *bundle) {
 			b.add("o1", deadline("2s"), b.sent("req-1", jobs.OutcomeUnknown, time.Second))

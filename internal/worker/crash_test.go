@@ -387,7 +387,7 @@ func TestT77APoisonPillIsQuarantinedAfterThreeLossesAndTakesNobodyAlong(t *testi
 		receive(b, fmt.Sprintf("attempt %d", n), sent)
 		kill()
 		w.StopNow()
-		b.bury(0)
+		b.bury(everybody)
 	}
 	b.worker()
 	b.until(10*time.Second, "it is quarantined", func() bool { return b.get("report", 0).State == jobs.Dead })

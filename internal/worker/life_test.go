@@ -147,39 +147,49 @@ func TestT76AStopLetsRunningCallsEndAndWritesTheRestUnknown(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.config.ShutdownGrace = 2 * time.Second
+	waits := map[string]time.Duration{"payout:payout-0": 300 * time.Millisecond, "payout:payout-1": time.Second, "payout:payout-2": time.Minute}
 	var flying sync.WaitGroup
-	flying.Add(2)
+	flying.Add(len(waits))
 	b.sender.answer(func(ctx context.Context, call gateway.Call) gateway.Answer {
 		flying.Done()
-		wait := 500 * time.Millisecond
-		if name(call) == "payout:payout-1" {
-			wait = time.Minute
-		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(waits[name(call)]):
 			return answered(200)
 		case <-ctx.Done():
 			return in(policy.PhaseCancelledSent, 100)
 		}
 	})
-	b.submit("payout", 2)
+	b.submit("payout", 3)
 	w := b.worker()
 	receive(b, "all in flight", ended(&flying))
 	at := time.Now()
-	w.Stop()
+	stopped := make(chan struct{})
+	go func() { // ends with the stop; the receive below waits
+		w.Stop()
+		close(stopped)
+	}()
+	b.until(time.Second, "stopping", func() bool { return len(w.Ready()) > 0 })
+	b.submit("charge", 1)
+	receive(b, "the end of the stop", stopped)
 	if took := time.Since(at); took < 2*time.Second || took > 4*time.Second {
 		t.Errorf("stop took %s, want the grace of 2 s and at most 2 s more", took)
 	}
-	if d := b.get("payout", 0); d.State != jobs.Succeeded {
-		t.Errorf("the short call ended %s", d.State)
+	for i := range 2 {
+		if d := b.get("payout", i); d.State != jobs.Succeeded {
+			t.Errorf("a call that ended in time ended %s", d.State)
+		}
 	}
-	if d := b.get("payout", 1); d.State != jobs.Dead || d.Applied != jobs.AppliedUnknown || *d.Reason != jobs.ReasonUnsafe {
+	if d := b.get("payout", 2); d.State != jobs.Dead || d.Applied != jobs.AppliedUnknown || *d.Reason != jobs.ReasonUnsafe {
 		t.Errorf("the long call ended %s, applied %s", d.State, d.Applied)
 	}
-	b.submit("charge", 1)
-	time.Sleep(200 * time.Millisecond)
-	if n := b.sender.total(); n != 2 {
+	if n := b.sender.total(); n != 3 {
 		t.Errorf("%d sends: something began after the stop", n)
+	}
+	b.sender.answer(func(context.Context, gateway.Call) gateway.Answer { return answered(200) })
+	b.worker()
+	b.until(5*time.Second, "another worker takes what is left", func() bool { return b.sender.of("charge", 0) == 1 })
+	if n := b.sender.total(); n != 4 || b.sender.most() != 1 {
+		t.Errorf("%d sends, at most %d of one", n, b.sender.most())
 	}
 }
 
@@ -189,7 +199,10 @@ func TestT76StopNowCutsAStopThatIsUnderWayShort(t *testing.T) {
 	b := setup(t)
 	b.config.ShutdownGrace = time.Minute
 	arrived := make(chan struct{})
-	b.sender.answer(func(ctx context.Context, _ gateway.Call) gateway.Answer {
+	b.sender.answer(func(ctx context.Context, call gateway.Call) gateway.Answer {
+		if name(call) != "payout:payout-0" {
+			return answered(200)
+		}
 		close(arrived)
 		<-ctx.Done()
 		return in(policy.PhaseCancelledSent, 100)
@@ -211,6 +224,12 @@ func TestT76StopNowCutsAStopThatIsUnderWayShort(t *testing.T) {
 	}
 	if d := b.get("payout", 0); d.State != jobs.Dead || d.Applied != jobs.AppliedUnknown {
 		t.Errorf("%s, applied %s", d.State, d.Applied)
+	}
+	b.worker()
+	b.submit("charge", 1)
+	b.until(5*time.Second, "another worker is at work", func() bool { return b.sender.of("charge", 0) == 1 })
+	if n := b.sender.of("payout", 0); n != 1 {
+		t.Errorf("%d sends of what was cut", n)
 	}
 }
 

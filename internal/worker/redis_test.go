@@ -127,23 +127,31 @@ func TestANewOperationStartsAtOnceThoughTheConveyorSleeps(t *testing.T) {
 }
 
 // T24: Redis restarts, and the worker never takes up its work again.
-func TestT24WorkResumesAfterARestartOfRedisWithItsData(t *testing.T) {
+func TestT24WorkResumesAfterEachRestartOfRedisWithItsData(t *testing.T) {
 	t.Parallel()
 	b := setup(t, redistest.Server(t))
 	w := b.worker()
-	b.submit("report", 200, func(i int, s *jobs.Submission) {
-		s.NotBefore = time.Now().Add(time.Duration(i) * 10 * time.Millisecond).UTC().Format(time.RFC3339Nano)
-	})
-	time.Sleep(300 * time.Millisecond)
-	b.srv.Kill9()
-	b.until(5*time.Second, "not ready", func() bool { return len(w.Ready()) > 0 && strings.Contains(w.Ready()[0], "redis") })
-	if err := w.Alive(); err != nil {
-		t.Errorf("a restart would not help: %v", err)
+	const cycles, n = 3, 60
+	for i := range cycles {
+		b.submit("report", n, func(j int, s *jobs.Submission) {
+			s.Key = jobs.Key(fmt.Sprintf("r%d-%d", i, j))
+			s.NotBefore = time.Now().Add(time.Duration(j) * 10 * time.Millisecond).UTC().Format(time.RFC3339Nano)
+		})
+		time.Sleep(200 * time.Millisecond) // some are sent, some not yet due
+		b.srv.Kill9()
+		b.until(5*time.Second, "not ready", func() bool { return len(w.Ready()) > 0 && strings.Contains(w.Ready()[0], "redis") })
+		if err := w.Alive(); err != nil {
+			t.Errorf("a restart would not help: %v", err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		back := float64(time.Now().UnixMilli()) / 1e3
+		b.srv.Restart()
+		b.ended(15*time.Second, jobs.Succeeded, int64(n*(i+1)))
+		b.until(5*time.Second, "ready", func() bool { return len(w.Ready()) == 0 })
+		b.until(5*time.Second, "the time of the last poll moves", func() bool {
+			return b.value(`redrive_last_poll_timestamp_seconds{dependency="payrail"}`) > back
+		})
 	}
-	time.Sleep(time.Second)
-	b.srv.Restart()
-	b.ended(30*time.Second, jobs.Succeeded, 200)
-	b.until(5*time.Second, "ready", func() bool { return len(w.Ready()) == 0 })
 }
 
 // T24: the same, and Redis has lost everything.
@@ -216,6 +224,9 @@ func testRefusal(t *testing.T, refuse, relent func(t *testing.T, c redis.Univers
 	b.until(5*time.Second, "five in flight", func() bool { return flying.Load() == 5 })
 	refuse(t, b.rdb)
 	b.until(15*time.Second, "not ready", func() bool { return len(w.Ready()) > 0 })
+	if receipts, err := b.handIn(b.entry("payout", 99)); err == nil {
+		t.Errorf("a submission was answered %+v, want an error", receipts)
+	}
 	close(answer) // the results meet a Redis that does not take them
 	time.Sleep(300 * time.Millisecond)
 	from, at := p.commands.Load(), time.Now()

@@ -168,7 +168,7 @@ func TestT13EveryAttemptCarriesTheKeyThatIsStored(t *testing.T) {
 		w.StopNow()
 	}
 	b.misbehave(box, sandbox.Fault{Mode: sandbox.None})
-	b.bury(0)
+	b.bury(everybody)
 	b.worker(overHTTP)
 	b.ended(15*time.Second, jobs.Succeeded, 1)
 	e, d := box.Ledger(), b.get("charge", 0)
@@ -391,32 +391,43 @@ func TestT83AnErrorThatIsNoTextDelaysNothing(t *testing.T) {
 // T84: huge errors, kept with each of many attempts, fill Redis.
 func TestT84HugeErrorsOnEveryAttemptStaySmallInRedis(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	huge := bytes.Repeat([]byte("überlastet "), 8<<20/12)
-	b.wild(func(n int64, w http.ResponseWriter) {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprint(w, n, " ")
-		_, _ = w.Write(huge)
-	})
 	const n = 25
-	b.config.Kinds["charge"].MaxAttempts = n
-	b.submit("charge", 1)
-	b.worker(overHTTP)
-	b.ended(20*time.Second, jobs.Dead, 1)
-	if d := b.get("charge", 0); len(attempts(d)) != n || len(*d.Last.Error) > gateway.MaxErrBytes {
-		t.Errorf("%d attempts on record, last error of %d bytes", len(attempts(d)), len(*d.Last.Error))
-	}
-	keys, err := b.rdb.Keys(t.Context(), b.namespace+":*charge-0*").Result()
-	if err != nil || len(keys) < 3 {
-		t.Fatalf("keys %v, %v", keys, err)
-	}
-	var total int64
-	for _, key := range keys {
-		total += b.rdb.MemoryUsage(t.Context(), key, 0).Val()
-	}
-	t.Logf("%d bytes in Redis after %d attempts with 8 MB each", total, n)
-	if total > 100<<10 { // of 1,000 operations less than 100 MB
-		t.Errorf("%d bytes in Redis", total)
+	for what, c := range map[string]struct {
+		status int
+		limit  int64 // bytes
+	}{
+		"refused: of the last answer alone the body is kept":         {http.StatusTooEarly, 100 << 10}, // of 1,000 operations less than 100 MB
+		"unknown: each body is evidence, and is kept within a limit": {http.StatusServiceUnavailable, n * 22 << 10},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			huge := bytes.Repeat([]byte("überlastet "), 8<<20/12)
+			b.wild(func(n int64, w http.ResponseWriter) {
+				w.WriteHeader(c.status)
+				fmt.Fprint(w, n, " ")
+				_, _ = w.Write(huge)
+			})
+			b.config.Kinds["charge"].MaxAttempts = n
+			b.submit("charge", 1)
+			b.worker(overHTTP)
+			b.ended(20*time.Second, jobs.Dead, 1)
+			if d := b.get("charge", 0); len(attempts(d)) != n || len(*d.Last.Error) > gateway.MaxErrBytes {
+				t.Errorf("%d attempts on record, last error of %d bytes", len(attempts(d)), len(*d.Last.Error))
+			}
+			keys, err := b.rdb.Keys(t.Context(), b.namespace+":*charge-0*").Result()
+			if err != nil || len(keys) < 3 {
+				t.Fatalf("keys %v, %v", keys, err)
+			}
+			var total int64
+			for _, key := range keys {
+				total += b.rdb.MemoryUsage(t.Context(), key, 0).Val()
+			}
+			t.Logf("%d bytes in Redis after %d attempts with 8 MB each", total, n)
+			if total > c.limit {
+				t.Errorf("%d bytes in Redis, want at most %d", total, c.limit)
+			}
+		})
 	}
 }
 
