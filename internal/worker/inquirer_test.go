@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"redrive/internal/config"
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
@@ -198,4 +200,52 @@ func TestALateSuccessIsVoidedOnce(t *testing.T) {
 		t.Errorf("flags %v", d.Flags)
 	}
 	b.until(20*time.Second, "the outbox is empty", func() bool { return b.rdb.ZCard(context.Background(), b.key("outbox")).Val() == 0 })
+}
+
+// What changed between an unknown attempt and its resend makes the resend unsafe: the
+// gateway is asked instead, and what the inquiry does not know proves nothing where it
+// asks elsewhere.
+func TestWhatChangedAfterAnUnknownAttemptIsAskedAboutAndNotResent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*config.Config)
+		found  jobs.State // what "not found", twice, leads to; the next attempt is hours away
+	}{
+		"base_url":   {func(c *config.Config) { c.Dependencies[dep].BaseURL = "http://127.0.0.1:2" }, jobs.Unresolved},
+		"class":      {func(c *config.Config) { c.Kinds["charge"].Idempotency = jobs.IdempotencyNone }, jobs.Waiting},
+		"key header": {func(c *config.Config) { c.Kinds["charge"].IdempotencyKey.Header = "X-Key" }, jobs.Waiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.asks()
+			b.config.Kinds["charge"].Inquiry = b.config.Kinds["payout"].Inquiry
+			b.config.Kinds["charge"].Inquiry.AfterNotFoundDead = false
+			b.config.Kinds["charge"].Backoff = config.Backoff{Base: time.Hour, Cap: time.Hour}
+			b.timesOut()
+			b.submit("charge", 1)
+			w := b.worker()
+			b.until(10*time.Second, "an unknown attempt, and a resend planned", func() bool {
+				d := b.get("charge", 0)
+				return d.Sends == 1 && (d.State == jobs.Waiting || d.State == jobs.Unresolved)
+			})
+			w.Stop()
+			if d := b.get("charge", 0); d.State == jobs.Waiting { // due now
+				b.rdb.ZAdd(context.Background(), b.key("waiting"), redis.Z{Score: 1, Member: "charge/charge-0"})
+			}
+			b.sender.answer(func(context.Context, gateway.Call) gateway.Answer { return answered(200) })
+			b.sender.saysBody(200, `{"data":[]}`)
+			c.change(b.config)
+			b.worker()
+			b.until(40*time.Second, "some inquiries", func() bool { return b.sender.questions() >= 3 || c.found == jobs.Waiting && b.sender.questions() >= 2 })
+			b.until(20*time.Second, string(c.found), func() bool { return b.states()[c.found] == 1 })
+			d := b.get("charge", 0)
+			if d.Sends != 1 {
+				t.Errorf("%d sends: it was resent", d.Sends)
+			}
+			if d.Inquiries < 2 {
+				t.Errorf("%d inquiries", d.Inquiries)
+			}
+		})
+	}
 }
