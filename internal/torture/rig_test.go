@@ -34,7 +34,7 @@ const (
 	withInquiry = true
 	// withTailCuts lets the script roll Redis back. It stays off while a rollback is
 	// not detected.
-	withTailCuts = false
+	withTailCuts = true
 
 	// restWithin bounds how long everything may take to come to rest: a release lease
 	// of 30 s, and what a machine under load adds.

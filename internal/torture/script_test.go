@@ -46,7 +46,7 @@ const (
 	// frozenFor is longer than the claim's lease (timeout + 4 s) and than its recovery.
 	frozenFor = timeout + 5*time.Second + 500*time.Millisecond
 	// everyTail is the time between two cuts of the tail.
-	everyTail = 60 * time.Second
+	everyTail = 30 * time.Second
 )
 
 // actionWeights say how often each fault comes, of 100.
