@@ -304,16 +304,21 @@ func TestT25OneBadAnswerDoesNotStopTheTimer(t *testing.T) {
 			b := setup(t)
 			p := &tap{}
 			w := b.worker(hooked(p))
+			// Known before the bad answer: afterwards nothing but the timer wakes anybody.
+			b.submit("charge", 1, func(_ int, s *jobs.Submission) {
+				s.NotBefore = time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)
+			})
+			time.Sleep(100 * time.Millisecond)
+			bads := make(chan struct{})
 			var once sync.Once
 			p.answer(func(cmd redis.Cmder) (err error) {
 				if scriptName(cmd) == "release" {
-					once.Do(func() { err = bad })
+					once.Do(func() { err = bad; close(bads) })
 				}
 				return err
 			})
-			time.Sleep(1200 * time.Millisecond) // it asks every second
-			b.submit("charge", 1)
-			b.ended(5*time.Second, jobs.Succeeded, 1)
+			receive(b, "a bad answer", bads) // it asks every second
+			b.ended(8*time.Second, jobs.Succeeded, 1)
 			if err := w.Alive(); err != nil {
 				t.Error(err)
 			}
