@@ -259,7 +259,8 @@ func TestT23AFullRedisIsWaitedForQuietly(t *testing.T) {
 	testRefusal(t, do("config", "set", "maxmemory", "1"), do("config", "set", "maxmemory", "0"))
 }
 
-func TestAReadOnlyRedisIsWaitedForQuietly(t *testing.T) {
+// T23, of the same kind: Redis answers and takes no write, not even a result.
+func TestT23AReadOnlyRedisIsWaitedForQuietly(t *testing.T) {
 	t.Parallel()
 	testRefusal(t, do("replicaof", "127.0.0.1", "1"), do("replicaof", "no", "one"))
 }
