@@ -9,6 +9,8 @@ TEST_TIMEOUT ?= 8m
 # SECONDS is how long make torture breaks things, SEED what it draws from.
 SECONDS ?= 60
 SEED ?= 1
+# WORLDS is how many seeded worlds make sim plays.
+WORLDS ?= 10000
 
 .DEFAULT_GOAL := help
 
@@ -50,11 +52,11 @@ bench: test-tools ## measure speed and memory beside bare asynq on a real Redis,
 .PHONY: torture
 torture: test-tools ## kill, freeze and cut off real processes for SECONDS, and let the gateway's ledger judge, into out/torture.md
 	@mkdir -p out
-	go test -run '^TestTorture$$' -count 1 -v -timeout $$(($(SECONDS) + 600))s ./internal/torture -seconds $(SECONDS) -seed $(SEED) -report $(CURDIR)/out/torture.md
+	go test -run '^TestTorture$$' -count 1 -v -timeout $$((2 * $(SECONDS) + 600))s ./internal/torture -seconds $(SECONDS) -seed $(SEED) -report $(CURDIR)/out/torture.md
 
 .PHONY: sim
 sim: ## every interleaving of the model, and seeded worlds over the real scripts
-	REDRIVE_SIM=long go test -count 1 -v -timeout 60m ./internal/sim/...
+	REDRIVE_SIM=long REDRIVE_WORLDS=$(WORLDS) go test -count 1 -v -timeout 60m ./internal/sim/...
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each

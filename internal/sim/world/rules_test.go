@@ -1,0 +1,95 @@
+package world
+
+import (
+	"sync"
+	"testing"
+
+	"redrive/internal/luascript"
+)
+
+// rule is a protection of the scripts that can be taken out, to see that a world
+// then finds harm.
+type rule struct {
+	name     string
+	in       string // the script; "": every one that has the code
+	from, to string // of the code without comments
+	seed     uint64 // of a world that finds it missing
+	quick    bool   // the short form takes it out, too
+
+	mu    sync.Mutex // guards found, made
+	found bool
+	made  map[string]*luascript.Script
+}
+
+// outOf returns the script without the rule; the script itself for a nil rule.
+func (r *rule) outOf(s *luascript.Script) *luascript.Script {
+	if r == nil || r.in != "" && r.in != s.Name() {
+		return s
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.made == nil {
+		r.made = map[string]*luascript.Script{}
+	}
+	if r.made[s.Name()] == nil {
+		edited, changed := s.Edited(r.from, r.to)
+		r.found = r.found || changed
+		r.made[s.Name()] = edited
+	}
+	return r.made[s.Name()]
+}
+
+var rules = []*rule{
+	{name: "begin grants only what is released", in: "begin", from: `if op.f.state ~= 'released' or op.f.delivery ~= A.delivery then`, to: `if op.f.delivery ~= A.delivery then`},
+	{name: "begin grants again only to the run that holds the claim", in: "begin", from: `if claim.held_by(op, A.run) then`, to: `if op.f.state == 'attempting' then`},
+	{name: "begin looks whether a resend is safe now", in: "begin", from: `elseif not settle.safe(op, class, target, now) then`, to: `elseif false then`, seed: 181, quick: true},
+	{name: "a begin after an abandon is stale", in: "abandon", from: `record.move(op, 'waiting', now, now + wait)`, to: `record.set(op, 'orphan', nil)`},
+	{name: "a resend goes to the target of every unknown attempt", from: `if op.f.target ~= digest then return false end`, to: ``, seed: 181, quick: true},
+	{name: "what is unknown leaves for no end", from: "now, at)\n  if not settle.marked(op) then", to: "now, at)\n  if true then", seed: 1, quick: true},
+	{name: "a keyed resend is safe inside the window only", from: `return class == 'keyed' and at < num(op.f.safe)`, to: `return class == 'keyed'`},
+	{name: "a reported send is merged, never dropped", in: "submit", from: `merge(op, e, sent_target(op, e))`, to: ``, seed: 2, quick: true},
+	{name: "not found must be seen twice", in: "inquired", from: `if not op.f.nf then`, to: `if false then`, seed: 7, quick: true},
+	{name: "what is lost is unknown", in: "finish", from: `settle.mark(op, n, target, over)`, to: ``, seed: 1, quick: true},
+	{name: "an answer speaks for its own attempt alone", from: `if num(n) < from or num(n) > upto then`, to: `if false then`},
+	{name: "a record with an unknown outcome never expires", from: `if span == 0 or op.f.unk then return '+inf' end`, to: `if span == 0 then return '+inf' end`, seed: 4, quick: true},
+}
+
+// searched is how many worlds may pass until one finds a rule missing.
+const searched = 100
+
+// TestWithoutARuleAWorldFindsHarm takes rules out of the scripts, one at a time. The
+// short form begins at a world that is known to find it, and does only those that are
+// found soon; the long form looks for the first one.
+func TestWithoutARuleAWorldFindsHarm(t *testing.T) {
+	t.Parallel()
+	for _, r := range rules {
+		from, n := r.seed, searched
+		if long {
+			from, n = 1, 2000
+		} else if !r.quick {
+			continue
+		}
+		var mu sync.Mutex // guards caught, why
+		caught, why := uint64(0), ""
+		each(t, n, r, func(c *setup, s *store, i int) bool {
+			w := played(c, s, from+uint64(i))
+			if len(w.harm) == 0 {
+				return false
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if caught == 0 || from+uint64(i) < caught {
+				caught, why = from+uint64(i), w.harm[0]
+			}
+			return true
+		})
+		switch {
+		case !r.found:
+			t.Errorf("%s: no script has its code", r.name)
+		case caught == 0:
+			t.Errorf("%s: none of %d worlds finds it missing", r.name, n)
+		default:
+			t.Logf("%s: world %d: %s", r.name, caught, why)
+		}
+	}
+}

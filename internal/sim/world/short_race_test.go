@@ -1,0 +1,8 @@
+//go:build race
+
+package world
+
+const (
+	shortWorlds   = 15
+	shortOutcomes = 1
+)

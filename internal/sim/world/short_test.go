@@ -1,0 +1,10 @@
+//go:build !race
+
+package world
+
+// The short form, in numbers that take some seconds; the race detector makes all of
+// it many times slower.
+const (
+	shortWorlds   = 120
+	shortOutcomes = 4
+)
