@@ -160,13 +160,14 @@ func poll(bound time.Duration, ok func() bool) bool {
 	return true
 }
 
-// play lets the shop trade while the script runs.
+// play lets the shop trade while the script runs. The script's clock stands still while
+// a tail is cut, which takes as long as it takes: what lasts must not last longer for it.
 func (r *rig) play(script []step, span time.Duration, perSecond int) {
 	r.misbehave(calm)
 	began := time.Now()
-	trading, closeShop := context.WithTimeout(r.t.Context(), span)
+	trading, closeShop := context.WithTimeout(r.t.Context(), 2*span+time.Minute)
 	defer closeShop()
-	life, giveUp := context.WithTimeout(r.t.Context(), span+time.Minute)
+	life, giveUp := context.WithTimeout(r.t.Context(), 2*span+2*time.Minute)
 	defer giveUp()
 	closed := make(chan struct{}) // closed by the shop's goroutine, which ends with trading
 	go func() {
@@ -174,29 +175,40 @@ func (r *rig) play(script []step, span time.Duration, perSecond int) {
 		r.shop.trade(trading, life, perSecond)
 	}()
 	var later []step // ends of what lasts, in no order
+	var stood time.Duration
+	clock := func() time.Duration { return time.Since(began) - stood }
 	for len(script) > 0 || len(later) > 0 {
-		s, end := r.nextStep(&script, &later, span)
-		if wait := s.at - time.Since(began); wait > 0 {
+		s, end := r.nextStep(&script, &later, clock(), span)
+		if wait := s.at - clock(); wait > 0 {
 			time.Sleep(wait)
 		}
 		if end {
 			r.undo(s)
 			continue
 		}
+		from := time.Now()
 		r.do(s)
+		if s.do == cutTail {
+			stood += time.Since(from)
+		}
 		if s.span > 0 && s.do != killRedis && s.do != cutTail {
-			s.at = time.Since(began) + s.span
+			s.at = clock() + s.span
 			later = append(later, s)
 		}
 	}
+	if wait := span - clock(); wait > 0 {
+		time.Sleep(wait)
+	}
+	closeShop()
 	<-closed
 	r.shop.batches.Wait()
 }
 
-// nextStep takes the earliest step, or the earliest end of one. At the end of the
+// nextStep takes the earliest step, or the earliest end of one, which comes before a step
+// that is overdue. At the end of the
 // script everything that lasts ends, but for a freeze: one that is over too early
 // would not be past the lease.
-func (r *rig) nextStep(script, later *[]step, span time.Duration) (s step, end bool) {
+func (r *rig) nextStep(script, later *[]step, now, span time.Duration) (s step, end bool) {
 	first := -1
 	for i := range *later {
 		l := &(*later)[i]
@@ -207,7 +219,7 @@ func (r *rig) nextStep(script, later *[]step, span time.Duration) (s step, end b
 			first = i
 		}
 	}
-	if first >= 0 && (len(*script) == 0 || (*later)[first].at <= (*script)[0].at) {
+	if first >= 0 && (len(*script) == 0 || (*later)[first].at <= max((*script)[0].at, now)) {
 		s = (*later)[first]
 		*later = append((*later)[:first], (*later)[first+1:]...)
 		return s, true
@@ -270,11 +282,20 @@ func (r *rig) undo(s step) {
 	case gateFault:
 		r.misbehave(calm)
 	default:
-		for _, l := range []*link{r.shop.link, r.slots[s.worker].link} {
-			l.cure("slow")
-			l.cure("mute")
-			l.up()
-		}
+		r.mend(r.slots[s.worker])
+	}
+}
+
+// mend makes the links of the shop and of these workers whole.
+func (r *rig) mend(slots ...*slot) {
+	links := []*link{r.shop.link}
+	for _, s := range slots {
+		links = append(links, s.link)
+	}
+	for _, l := range links {
+		l.cure("slow")
+		l.cure("mute")
+		l.up()
 	}
 }
 

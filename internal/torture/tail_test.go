@@ -27,6 +27,7 @@ func (r *rig) cutTail(s step) {
 	r.shop.onlySafe.Store(true)
 	defer r.shop.onlySafe.Store(false)
 	r.misbehave(calm)
+	r.mend(r.slots...)
 	// Handovers drawn before the shop was told: the room empties as they end.
 	for range cap(r.shop.room) {
 		r.shop.room <- struct{}{}
