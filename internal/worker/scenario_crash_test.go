@@ -229,7 +229,7 @@ func TestT33TheSharedLimitHoldsAndEmptiesHoweverManyWorkersDie(t *testing.T) {
 	b.until(2*time.Second, "nothing is held", func() bool { return held() == 0 })
 	sends := b.sender.total()
 	b.submit("charge", 200)
-	b.until(5*time.Second, "throughput is back", func() bool { return b.sender.total() == sends+200 })
+	b.until(15*time.Second, "throughput is back", func() bool { return b.sender.total() == sends+200 })
 	if m := most.Load(); m > limit {
 		t.Errorf("%d calls at once, the limit is %d", m, limit)
 	}
