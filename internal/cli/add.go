@@ -153,6 +153,9 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 	entry.Warnings = append(entry.Warnings, more...)
 	receipts, err := s.ledger.Submit(ctx, submitTerms(spec), []ledger.Entry{entry})
 	if err != nil {
+		if ledger.WritesRefused(err) {
+			return &noted{err, "nothing was written: add the same again later"}
+		}
 		return &noted{err, "it may have been accepted: repeating the same add is safe"}
 	}
 	return p.answer(receipts[0])

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -99,13 +98,11 @@ func fromRedis(err error) bool {
 // redisCode is exitAgain for what can pass by itself: a refused password,
 // permission or certificate does not, nor does a broken script.
 func redisCode(err error) int {
-	var reply redis.Error
-	if errors.As(err, &reply) {
-		word, _, _ := strings.Cut(reply.Error(), " ")
-		switch word {
-		case "NOAUTH", "WRONGPASS", "NOPERM", "ERR", "WRONGTYPE", "NOSCRIPT", "MOVED", "CROSSSLOT":
-			return exitError
-		}
+	switch ledger.ReplyCode(err) {
+	case "":
+	case "NOAUTH", "WRONGPASS", "NOPERM", "ERR", "WRONGTYPE", "NOSCRIPT", "MOVED", "CROSSSLOT":
+		return exitError
+	default:
 		return exitAgain
 	}
 	if isTLS(err) {

@@ -127,6 +127,8 @@ func (p *program) end(e ending) error {
 	switch {
 	case errors.As(e.failed, &said):
 		return e.failed
+	case ledger.WritesRefused(e.failed) && len(out.Items) == 0:
+		return &noted{e.failed, "no operation was changed: give the same command again later"}
 	case e.failed != nil:
 		return &noted{e.failed, "it ended early: the same command again goes on with the rest"}
 	}

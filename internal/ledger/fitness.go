@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -169,22 +168,11 @@ func readRedis(ctx context.Context, rdb redis.UniversalClient, asked []string) (
 // notAllowed tells a server that refuses the command (it is renamed, or the user
 // may not) from one that cannot be asked now.
 func notAllowed(command string, err error) (why string, other error) {
-	switch replyCode(err) {
+	switch ReplyCode(err) {
 	case "ERR", "NOPERM":
 		return command + " is not allowed here", nil
 	}
 	return "", err
-}
-
-// replyCode is the leading word of an error that Redis itself answered, "" for any
-// other error. Only this word is stable across versions and imitations.
-func replyCode(err error) string {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return ""
-	}
-	code, _, _ := strings.Cut(reply.Error(), " ")
-	return code
 }
 
 // Value returns the value of a fact by its name; "" when it was not read.

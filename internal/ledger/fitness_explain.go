@@ -15,7 +15,7 @@ func Explain(err error) string {
 	if err == nil {
 		return ""
 	}
-	switch replyCode(err) {
+	switch ReplyCode(err) {
 	case "NOAUTH":
 		return "it asks for a password: write it into redis.url (redis://:PASSWORD@HOST), or REDRIVE_REDIS_URL"
 	case "WRONGPASS":
@@ -59,7 +59,7 @@ func Explain(err error) string {
 // Passing reports whether an error of Redis can go away by itself: worth trying
 // again. A refused password or command does not.
 func Passing(err error) bool {
-	switch replyCode(err) {
+	switch ReplyCode(err) {
 	case "", "LOADING", "OOM", "MISCONF", "NOREPLICAS", "BUSY", "TRYAGAIN":
 		return err != nil && !errors.Is(err, context.Canceled)
 	}
