@@ -108,7 +108,7 @@ func (g *Grant) Again(dep jobs.Dependency, target Target) (Entry, error) {
 		Credential: f["cred"], KeyHeader: target.KeyHeader, Key: f["ikey"], Correlation: f["corr"], DeadlineAt: number(f["deadline"]),
 		Created: number(f["created"]), Attempted: &reportedMeta{ID: "ledger:" + n + ":" + start, Outcome: string(jobs.OutcomeUnknown), N: 1,
 			First: number(start), Class: string(jobs.ClassWorkerLost), Codes: reportedCodes(jobs.OutcomeUnknown, jobs.ClassWorkerLost),
-			Counted: true, Keyed: target.KeyHeader != ""},
+			Counted: true, Keyed: target.KeyHeader != "", By: "w"},
 	}}, nil
 }
 

@@ -16,6 +16,16 @@ func (b *bundle) wantStatus(got Begin, want BeginStatus) {
 
 func TestBegin(t *testing.T) {
 	each(t, func(s *suite) {
+		s.test("does not repeat a grant that a reported send has made unsafe", func(b *bundle) {
+			b.class(jobs.IdempotencyNone)
+			b.add("o1", deadline("48h"))
+			d := b.release("o1")
+			b.wantStatus(b.beginAs(d, "run"), BeginGranted) // its reply was lost
+			b.submit("o1", b.sentPlain("r1", jobs.OutcomeUnknown))
+			b.wantStatus(b.beginAs(d, "run"), BeginEnded)
+			b.want("o1", "dead/unsafe")
+			b.wantOutcomes("o1", "1:not_sent 2:unknown")
+		})
 		s.test("grants the released delivery and writes it ahead", func(b *bundle) {
 			b.add("o1", func(s *jobs.Submission) { s.CorrelationID = "checkout-77"; s.Params = map[string]string{"id": "x"} })
 			g := b.start("o1")

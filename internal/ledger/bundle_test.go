@@ -72,6 +72,7 @@ type bundle struct {
 	maxBacklog  int64
 	kinds       []jobs.Kind
 	runs        int
+	voids       bool // late successes of the kind are undone
 	unchecked   bool // for tests with thousands of operations
 }
 

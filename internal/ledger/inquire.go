@@ -184,9 +184,12 @@ func (l *Ledger) Voids(ctx context.Context, dep jobs.Dependency) ([]jobs.ID, err
 	return out, nil
 }
 
-// Voided removes an operation from the outbox: the void is submitted.
-func (l *Ledger) Voided(ctx context.Context, dep jobs.Dependency, id jobs.ID) error {
-	return l.rdb.ZRem(ctx, l.key(dep, "outbox"), id.String()).Err()
+// Voided removes an operation from the outbox and notes which operation undoes it, now
+// that it is submitted.
+func (l *Ledger) Voided(ctx context.Context, dep jobs.Dependency, id, by jobs.ID) error {
+	who := Actor{By: "redrive", Note: "its success came when nobody waited for it any more"}
+	_, err := voidedScript.Run(ctx, l.rdb, l.slot(dep), who.args().Str("id", id.String()).Str("void", by.String()))
+	return err
 }
 
 // VoidLater has the outbox show an operation again after a while, because its void

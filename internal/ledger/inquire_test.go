@@ -19,6 +19,9 @@ const (
 func (b *bundle) asks() {
 	b.Helper()
 	b.spec.Inquiry = &jobs.InquirySpec{SettleMS: settleFor.Milliseconds(), GiveUpAfterMS: giveUpAfter.Milliseconds()}
+	if b.voids {
+		b.spec.Void = &jobs.VoidSpec{Kind: "void"}
+	}
 	b.must(b.PublishKinds(b.Context(), []jobs.KindSpec{b.spec}))
 }
 
@@ -297,6 +300,31 @@ func TestFailedProvesNothingBeforeTheSettleTimeIsOver(t *testing.T) {
 	})
 }
 
+func TestFailedProvesNothingOfWhatTheOtherSideTook(t *testing.T) {
+	each(t, func(s *suite) {
+		acted := with(unknown(0), ask, func(r *Result) { r.Acted, r.Verdict = true, jobs.VerdictPendingPoll })
+		s.test("beside an earlier attempt that failed", func(b *bundle) {
+			b.class(jobs.IdempotencyKeyed)
+			b.asks()
+			b.add("o1", deadline("48h"))
+			b.attempt("o1", refused(0))
+			b.attempt("o1", acted)
+			b.settledTime()
+			b.ask("o1", jobs.InquiryFailed, notApplied)
+			b.want("o1", "unresolved")
+		})
+		s.test("but of the only attempt there is", func(b *bundle) {
+			b.class(jobs.IdempotencyKeyed)
+			b.asks()
+			b.add("o1", deadline("48h"))
+			b.attempt("o1", acted)
+			b.settledTime()
+			b.ask("o1", jobs.InquiryFailed)
+			b.want("o1", "dead/permanent")
+		})
+	})
+}
+
 // Found by the model: a person sees nothing at the gateway yet, honestly.
 func TestNotAppliedIsBelievedOnlyWhenNoSendCanTakeEffectAnyMore(t *testing.T) {
 	each(t, func(s *suite) {
@@ -562,7 +590,7 @@ func TestLateSuccessOfAnInquiry(t *testing.T) {
 				b.Fatalf("to void: %v", voids)
 			}
 			b.pass(minute)
-			b.must(b.Voided(b.Context(), dep, id("o1")))
+			b.must(b.Voided(b.Context(), dep, id("o1"), jobs.ID{Kind: "void", Key: "charge:o1"}))
 			if voids, _ = b.Voids(b.Context(), dep); len(voids) != 0 {
 				b.Fatalf("to void: %v", voids)
 			}
@@ -633,3 +661,77 @@ func TestInquiriesAndRetriesTakeTurns(t *testing.T) {
 
 // attemptOf ends a delivery with a success.
 func (b *bundle) attemptOf(d Delivery) { b.Helper(); b.finish(b.begin(d), succeeded()) }
+
+// Found by a stranger: a success within its deadline, learnt late because its worker
+// stood still, was voided; one that a person had cancelled was not.
+func TestOnlyASuccessThatNobodyWaitsForIsUndone(t *testing.T) {
+	each(t, func(s *suite) {
+		voided := func(b *bundle) bool {
+			b.Helper()
+			voids, err := b.Voids(b.Context(), dep)
+			b.must(err)
+			return len(voids) > 0
+		}
+		for _, c := range []struct {
+			name string
+			play func(b *bundle)
+			want bool
+		}{
+			{"a late result within the deadline", func(b *bundle) {
+				b.add("o1", deadline("48h"))
+				g := b.start("o1")
+				b.lose(g, with(lost(0), ask))
+				b.finish(g, succeeded())
+			}, false},
+			{"an inquiry within the deadline", func(b *bundle) {
+				b.unresolved("o1")
+				b.settledTime()
+				b.ask("o1", jobs.InquirySucceeded)
+			}, false},
+			{"past the deadline", func(b *bundle) {
+				b.unresolved("o1")
+				b.pass(50 * hour)
+				b.ask("o1", jobs.InquirySucceeded)
+			}, true},
+			{"a person had cancelled it meanwhile", func(b *bundle) {
+				b.unresolved("o1")
+				b.cancel("o1")
+				b.settledTime()
+				b.ask("o1", jobs.InquirySucceeded)
+			}, true},
+			{"it had been given up", func(b *bundle) {
+				b.unresolved("o1")
+				b.pass(giveUpAfter)
+				b.sweep()
+				_, err := b.Reconcile(b.Context(), b.spec, id("o1"), time.Time{}, ann)
+				b.must(err)
+				b.ask("o1", jobs.InquirySucceeded)
+			}, true},
+			{"it was written off", func(b *bundle) {
+				b.unresolved("o1")
+				b.resolve("o1", WrittenOff)
+				_, err := b.Reconcile(b.Context(), b.spec, id("o1"), time.Time{}, ann)
+				b.must(err)
+				b.settledTime()
+				b.ask("o1", jobs.InquirySucceeded)
+			}, true},
+			{"one that only the gateway knew", func(b *bundle) {
+				_, err := b.Reconcile(b.Context(), b.spec, id("o1"), time.Time{}, ann)
+				b.must(err)
+				b.settledTime()
+				b.ask("o1", jobs.InquirySucceeded)
+			}, false},
+		} {
+			s.test(c.name, func(b *bundle) {
+				b.class(jobs.IdempotencyNone)
+				b.voids = true
+				b.asks()
+				c.play(b)
+				b.want("o1", "succeeded")
+				if got := voided(b); got != c.want {
+					b.Fatalf("voided: %v, want %v; flags %v", got, c.want, b.get("o1").Flags)
+				}
+			})
+		}
+	})
+}

@@ -70,6 +70,7 @@ type reportedMeta struct {
 	Codes   string `json:"codes"`
 	Counted bool   `json:"counted,omitempty"`
 	Keyed   bool   `json:"keyed,omitempty"`
+	By      string `json:"by,omitempty"`
 }
 
 // FieldError says which field of a submission is wrong.
@@ -193,11 +194,11 @@ func bodyOf(s *jobs.Submission, spec jobs.KindSpec) ([]byte, error) {
 	if given > 1 {
 		return nil, fieldErrorf("body", "give one of body, body_text and body_base64, not %d", given)
 	}
-	if s.Body != nil && !json.Valid(s.Body) {
-		return nil, fieldErrorf("body", "not valid JSON (use body_text or body_base64 for anything else)")
-	}
 	if len(body) > jobs.MaxBodyBytes {
 		return nil, fieldErrorf("body", "%d bytes, at most %d are allowed", len(body), jobs.MaxBodyBytes)
+	}
+	if s.Body != nil && !json.Valid(s.Body) {
+		return nil, fieldErrorf("body", "not valid JSON (use body_text or body_base64 for anything else)")
 	}
 	if given == 0 && needsBody(spec.Method) {
 		return nil, fieldErrorf("body", "missing: kind %s sends %s %s, which needs one", spec.Kind, spec.Method, spec.Path)

@@ -50,9 +50,10 @@ var (
 	inquireScript   = script("inquire", budget.Gate)
 	inquiredScript  = script("inquired")
 	reconcileScript = script("reconcile")
+	voidedScript    = script("voided")
 )
 
 // Scripts lists every script, for tests and for loading them ahead.
 var Scripts = []*luascript.Script{submitScript, releaseScript, beginScript, abandonScript, finishScript, recoverScript,
 	sweepScript, retentionScript, cancelScript, requeueScript, resolveScript, stopScript, pauseScript,
-	inquireScript, inquiredScript, reconcileScript}
+	inquireScript, inquiredScript, reconcileScript, voidedScript}

@@ -239,6 +239,10 @@ func timeline(f, answers map[string]string) []jobs.Event {
 		}
 		events = append(events, e)
 	}
+	if void := f["voided"]; void != "" {
+		note := "by " + void + ": its success came when nobody waited for it any more"
+		events = append(events, jobs.Event{At: jobs.AtMS(number(f["ended"])), Event: "voided", By: "redrive", Note: &note})
+	}
 	return events
 }
 

@@ -246,6 +246,9 @@ func (c *conveyor) finish(ctx context.Context, k *kind, g *ledger.Grant, res led
 // recorded looks at what the ledger made of a result.
 func (c *conveyor) recorded(g *ledger.Grant, res ledger.Result, f ledger.Finish) {
 	c.r.endings(c.d.name, f.Ended)
+	if f.How == ledger.HowStale && res.Outcome == jobs.OutcomeSucceeded {
+		c.tellSuccess(g.RunID)
+	}
 	if f.How == ledger.HowLate {
 		c.r.o.Metrics.LateResult(c.d.name)
 	}

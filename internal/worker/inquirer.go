@@ -218,7 +218,7 @@ func (r *run) void(ctx context.Context, dep jobs.Dependency, id jobs.ID, v *jobs
 	switch {
 	case err == nil && (receipt.Answer == jobs.Accepted || receipt.Answer == jobs.Duplicate):
 		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "late success is being voided", append(about(dep, id, 0, ""), slog.String("by", receipt.Operation.String()))...)
-		err = r.o.Ledger.Voided(ctx, dep, id)
+		err = r.o.Ledger.Voided(ctx, dep, id, receipt.Operation)
 	default:
 		attrs := append(about(dep, id, 0, ""), slog.String("answer", string(receipt.Answer)), slog.Any("err", err))
 		if receipt.Error != nil {

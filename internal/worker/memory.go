@@ -65,6 +65,16 @@ func (m *memory) finish(run string, outcome jobs.Outcome, class jobs.Class) {
 	}
 }
 
+// ofRun returns what reports the attempt of a run, if the store was rolled back since.
+func (m *memory) ofRun(run string) []ledger.Entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b := m.byRun[run]; b != nil && !m.rolled.IsZero() {
+		return []ledger.Entry{b.entry}
+	}
+	return nil
+}
+
 // saw takes a count of attempts written ahead.
 func (m *memory) saw(n int64) {
 	m.mu.Lock()
@@ -141,6 +151,14 @@ func (c *conveyor) rolledBack(at time.Time) {
 		batch := entries[:min(len(entries), ledger.MaxBatch)]
 		entries = entries[len(batch):]
 		c.tell(batch)
+	}
+}
+
+// tellSuccess tells of a success whose attempt a rolled back store does not know: what
+// was told of it while it was under way was that it is unknown.
+func (c *conveyor) tellSuccess(run string) {
+	if entries := c.memory.ofRun(run); len(entries) > 0 {
+		c.tell(entries)
 	}
 }
 

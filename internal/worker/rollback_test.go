@@ -60,3 +60,37 @@ func TestAStoreThatForgotASendDoesNotGetItSentAgain(t *testing.T) {
 	}
 	b.until(5*time.Second, "ready again", func() bool { return len(w.Ready()) == 0 })
 }
+
+// Found by a stranger: Redis came back empty while calls were under way. They were told
+// again as unknown, and their own successes were then dropped as of no known attempt.
+func TestASuccessThatComesAfterARollbackCounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	b.sender.answer(func(context.Context, gateway.Call) gateway.Answer {
+		close(arrived)
+		<-answer
+		return answered(200)
+	})
+	b.config.Dependencies[dep].Timeout = 20 * time.Second
+	b.submit("payout", 1)
+	record := b.key("op:payout/payout-0")
+	before := b.rdb.HGetAll(context.Background(), record).Val()
+	b.worker()
+	receive(b, "a send", arrived)
+	ctx := context.Background()
+	pipe := b.rdb.TxPipeline()
+	pipe.Del(ctx, record, b.key("claims"), b.key("counts"), b.key("seq"))
+	pipe.HSet(ctx, record, before)
+	pipe.HSet(ctx, b.key("counts"), "payout waiting", 1)
+	pipe.ZAdd(ctx, b.key("waiting"), redis.Z{Score: 1, Member: "payout/payout-0"})
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.until(10*time.Second, "it was told as unknown", func() bool { return b.states()[jobs.Dead] == 1 })
+	close(answer)
+	b.ended(10*time.Second, jobs.Succeeded, 1)
+	if b.sender.total() != 1 {
+		t.Errorf("%d sends", b.sender.total())
+	}
+}

@@ -48,6 +48,12 @@ func (r *run) upkeep(ctx context.Context) {
 		if !r.health.await(ctx.Done()) {
 			return
 		}
+		if r.unseen.Swap(false) {
+			if err := r.o.Ledger.SeenKinds(ctx, r.plan.specs); err != nil {
+				r.unseen.Store(true)
+				r.failed(ctx, "kinds not said to be known", "", err)
+			}
+		}
 		if time.Since(readAt) >= namesEvery {
 			readAt = time.Now()
 			names, live = r.names(ctx), r.liveKinds(ctx)
@@ -112,6 +118,7 @@ func (r *run) sawClock(asked, redis time.Time) {
 	r.o.Metrics.ClockSkew(now.Sub(redis))
 	if r.clock.saw(asked, now, redis) {
 		r.o.Metrics.ClockStep()
+		r.unseen.Store(true)
 		r.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "redis' clock stepped: leases are left alone for a while",
 			slog.Duration("delay", r.lease("")))
 	}

@@ -12,7 +12,7 @@ RETURNS  'granted', the stored request, and lines of name and value in turn: att
          or 'stale' (not this delivery), 'gone' (no record or no request), 'held', why, ms | 'ended', state; then 'ended' pairs
 LIMIT    one operation
 INVARIANT grants only to the delivery that is released, once; the same run id asking again while it holds the claim
-         gets the same grant; a token is spent once per run id
+         gets the same grant, unless a send was reported that makes this one unsafe; a token is spent once per run id
 ]]
 local now = clock()
 local op = record.load(A.id)
@@ -37,7 +37,15 @@ end
 local class = settle.class(op, A.class)
 local target = settle.digest(class, A.base, op.f.cred or 'default', A.keyheader, op.f.ikey or string.gsub(op.id, '/', ':', 1))
 if claim.held_by(op, A.run) then
-  return granted(num(op.f.attempt), class, target, settle.marked(op) and '1' or '0')
+  if settle.safe(op, class, target, now) then return granted(num(op.f.attempt), class, target, settle.marked(op) and '1' or '0') end
+  -- An unknown send was reported meanwhile. Nothing was sent by this run: it asks again
+  -- because it never had its grant.
+  settle.close_attempt(op, num(op.f.attempt), 0, 'n,,0,', 0)
+  record.add(op, 'used', -1)
+  claim.drop(op)
+  settle.leave(op, 'waiting', nil, now)
+  record.save(op)
+  return answer({'ended', op.f.state})
 end
 if op.f.state ~= 'released' or op.f.delivery ~= A.delivery then return {'stale', op.f.state} end
 

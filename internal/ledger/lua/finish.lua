@@ -78,6 +78,10 @@ local function keep_answer()
   elseif worth(n) then
     redis.call('HSET', key, 'body:' .. int(n), A.body)
   end
+  -- Of many unknown attempts the last five: a gateway that is down answers all with one page.
+  local unknown = {}
+  for m in string.gmatch(op.f.unk or '', '%d+') do unknown[#unknown + 1] = m end
+  if #unknown > 4 then redis.call('HDEL', key, 'body:' .. unknown[#unknown - 4]) end
 end
 
 local target = string.match(op.f['a' .. int(n)], '^%d+,[^,]*,([^,]*)')
@@ -148,7 +152,7 @@ local step, reason = A.step, A.reason
 if outcome == 'succeeded' or op.f.known_ok then
   -- Beside a send that no key ties to this one, a success may be the second effect.
   if settle.marked(op) and (op.f.idem == 'none' or op.f.target ~= target) then record.flag(op, 'conflict') end
-  if outcome ~= 'succeeded' then settle.late(op, now) end
+  if outcome ~= 'succeeded' or op.f.cancel then settle.late(op, now) end
   settle.succeed(op, now, outcome == 'succeeded' and A.result or nil)
 elseif op.f.cancel then
   settle.leave(op, 'cancelled', nil, now)

@@ -13,7 +13,8 @@ ARGV     id, run
 RETURNS  state, reason, how ('own', 'known' = said before or about another list of attempts, 'late'), conflict (1:
          flagged by this answer) or 'gone'; then 'ended' pairs
 LIMIT    one operation
-INVARIANT "failed" counts only when asked after the settle time; it and "not found" only where every unknown attempt went
+INVARIANT "failed" counts only when asked after the settle time, and where the other side took one of several attempts
+         never; it and "not found" only where every unknown attempt went
          to the place that was asked. "Not found" settles only when it was seen twice, both times after the settle time, the second inquiry at
          least max(settle, 5 s) after the first was answered, with no news of the operation between, and never when
          the other side had taken it; a success is never overwritten
@@ -60,6 +61,8 @@ if said == 'not_found' and op.f.acted then said = 'pending' end -- it was taken:
 -- A gateway that lists a failed attempt may not know yet of the one that is unknown, and
 -- one that was never sent it knows nothing of it.
 if said == 'failed' and early then said = 'pending' end
+-- What the other side took need not be listed yet, beside an earlier attempt that failed.
+if said == 'failed' and op.f.acted and num(op.f.sends) > 1 then said = 'pending' end
 if (said == 'failed' or said == 'not_found') and settle.elsewhere(op, settle.place(A.base, op.f.cred or 'default')) then
   said = 'nothing'
   text = settle.keep_error(op, 'an unknown attempt went to another base_url or credential than this inquiry')
@@ -71,7 +74,7 @@ record.set(op, 'ilast', string.sub(A.run, 1, 16))
 ask.next(op, now + arg('delay'))
 
 if said == 'succeeded' then
-  if now > num(op.f.deadline) and not op.f.bare then settle.late(op, now) end
+  if not op.f.bare and settle.unwanted(op, now) then settle.late(op, now) end
   settle.succeed(op, now, A.result)
 elseif said == 'failed' then
   if A.not_applied then

@@ -239,6 +239,12 @@ function record.move(op, state, now, score, extra)
   elseif from == 'dead' or from == 'cancelled' then
     record.set(op, 'ended', nil)
   end
+  -- over: it had been given up or cancelled when it came to be asked about.
+  if state == 'unresolved' and (from == 'dead' or from == 'cancelled') then
+    record.set(op, 'over', '1')
+  elseif state ~= 'unresolved' then
+    record.set(op, 'over', nil)
+  end
   if state ~= 'released' and state ~= 'attempting' then op.event = {state, op.f.reason} end
 end
 

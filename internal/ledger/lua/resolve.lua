@@ -26,6 +26,8 @@ if A.verdict == 'applied' then
   record.move(op, 'succeeded', now)
 elseif A.verdict == 'not_applied' and from == 'unresolved' then
   settle.resume(op, now, now)
+elseif A.verdict == 'not_applied' and op.f.intent == 'cancelled' then
+  settle.resume(op, now, now) -- a person wanted no more of it before
 elseif A.verdict == 'not_applied' then
   settle.cleared(op)
 elseif A.verdict == 'written_off' then

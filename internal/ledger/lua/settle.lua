@@ -86,11 +86,20 @@ function settle.applied(op)
   for _, field in ipairs({'unk', 'target', 'acted', 'intent', 'uend', 'safe', 'known_ok'}) do record.set(op, field, nil) end
 end
 
--- late: its success was learnt after it had left attempting. Where the kind says so,
--- the success is undone; the entry is worked off by the workers.
+-- unwanted: nobody waits for a success any more. It is past its deadline, or it was
+-- given up or cancelled, or is to be once its outcome is known.
+function settle.unwanted(op, now)
+  local state = op.f.state
+  return now > num(op.f.deadline) or state == 'dead' or state == 'cancelled' or op.f.over ~= nil or op.f.intent == 'cancelled' or
+    op.f.cancel ~= nil
+end
+
+-- late: its success was learnt after it had left attempting. Called before its state
+-- changes. Where nobody waits for it any more and the kind says so, the success is
+-- undone; the entry is worked off by the workers.
 function settle.late(op, now)
   record.flag(op, 'late')
-  if ask.of(op.kind).void then record.place('outbox', op.id, int(now)) end
+  if not op.f.bare and settle.unwanted(op, now) and ask.of(op.kind).void then record.place('outbox', op.id, int(now)) end
 end
 
 -- differ: do two results (JSON of named values) say different things of one name?

@@ -4,7 +4,7 @@ ARGV     n              operations in this call
          e1, e2, ...    JSON of each: id, fp (fingerprint), idem (class), window (ms), base (base_url without
                         credentials), cred, keyheader, ikey (only when it is not KIND:KEY), corr, deadline_at (ms) or
                         deadline_span (ms), not_before (ms), created (ms), delay (ms until the first attempt here),
-                        run (the request path sends it itself, under this run id), att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed}
+                        run (the request path sends it itself, under this run id), att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed, by (w: a worker tells of its own)}
          q1, q2, ...    the stored request of each
          keys           dedupe window in ms, 0 = for ever
          max_backlog    operations on their way at most; 10 % more for unknown outcomes
@@ -49,7 +49,7 @@ local function reported(op, att, target)
   local n = num(op.f.sends) + num(att.n)
   record.set(op, 'sends', int(n))
   if att.outcome ~= 'not_sent' and att.class ~= '429' then record.add(op, 'used', num(att.n)) end
-  record.set(op, 'a' .. int(n), table.concat({int(first_of(att)), 'p', target, '0', att.codes, '0'}, ','))
+  record.set(op, 'a' .. int(n), table.concat({int(first_of(att)), att.by or 'p', target, '0', att.codes, '0'}, ','))
   record.set(op, 'class', att.class)
   record.set(op, 'status', nil)
   record.set(op, 'err', nil)
@@ -89,6 +89,7 @@ local function known_success(op, att)
     record.set(op, 'known_ok', '1')
   else
     if op.f.state == 'cancelled' or (op.f.state == 'dead' and op.f.reason == 'permanent') then record.flag(op, 'conflict') end
+    if op.f.state ~= 'succeeded' and settle.unwanted(op, now) then settle.late(op, now) end
     settle.succeed(op, now)
   end
 end
@@ -159,7 +160,10 @@ for i = 1, arg('n') do
   if op then
     local same = identity.same(op.f.fp or '', e.fp)
     local merged = false
-    if att and not own(op, att) and not identity.seen(op.f.reports, identity.report(att)) then
+    if same and att and att.outcome == 'succeeded' and own(op, att) then
+      known_success(op, att) -- a worker that told of it before, as unknown, knows now
+      record.save(op)
+    elseif att and not own(op, att) and not identity.seen(op.f.reports, identity.report(att)) then
       if same then
         merge(op, e, sent_target(op, e))
         merged = true
