@@ -470,6 +470,18 @@ func TestReconcile(t *testing.T) {
 			b.pass(settleFor + time.Second)
 			b.ask(key, jobs.InquiryNotFound)
 		}
+		s.test("of one is asked before all that waits for its turn", func(b *bundle) {
+			for _, key := range []string{"a1", "a2", "a3"} {
+				b.unresolved(key)
+			}
+			b.pass(hour)
+			reconcile(b, "a3")
+			r, err := b.Inquire(b.Context(), b.terms, b.kinds, 1, "run", minute)
+			b.must(err)
+			if len(r.Questions) != 1 || r.Questions[0].ID != id("a3") {
+				b.Fatalf("asked %v", r.Questions)
+			}
+		})
 		s.test("of one that only the gateway knows, found", func(b *bundle) {
 			b.asks()
 			reconcile(b, "x1")

@@ -45,15 +45,22 @@ if not op then
   return answer({'ok', '', ''})
 end
 
+-- soon: a person waits for this one; what a bulk action asks about stands in line.
+local function soon(at)
+  if op.f.irun or at > now then return end
+  op.places.unresolved = (A.batch or '') == '' and '1' or int(now)
+end
+
 local from = op.f.state
 if from == 'unresolved' then
-  if not op.f.irun then op.places.unresolved = int(now) end
+  soon(now)
 elseif from == 'waiting' or from == 'dead' or from == 'cancelled' then
   local intent, reason = settle.end_of(op)
   if op.f.tombstone then return refuse('its request is gone: it ended long ago') end
   -- Without an unknown outcome on record only the person doubts. No bytes are on their way.
   if not settle.marked(op) then settle.mark(op, 0, settle.apart('other', A.base, op.f.cred or 'default'), 0) end
   settle.leave(op, intent, reason ~= '' and reason or nil, now)
+  soon(ask.settled_at(op))
 elseif from == 'succeeded' then
   return refuse('it has succeeded already')
 else
