@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"redrive/internal/jobs"
+	"redrive/internal/ledger"
 )
 
 // advice is what the advice to a person rests on.
@@ -14,6 +16,7 @@ type advice struct {
 	unsafe string // why a resend is not safe; "" if it is
 	asks   bool   // its kind has an inquiry
 	bare   bool   // it has no request
+	moved  string // what changed of where its kind is asked since it was sent; "" if nothing did
 	now    time.Time
 }
 
@@ -44,6 +47,7 @@ func (a advice) next() []string {
 		case !a.bare:
 			lines = append(lines, "a resend is still safe:", requeue(""), "or:")
 		}
+		lines = append(lines, a.putBack()...)
 		if a.asks {
 			lines = append(lines, fmt.Sprintf("have %s asked:", o.Dependency), fmt.Sprintf("enqueue reconcile %s --note WHY", id), "or look for it there yourself, then say what you found:")
 		} else {
@@ -65,6 +69,11 @@ func (a advice) next() []string {
 		return []string{"its worker was lost three times in a row: find out why (logs of the worker) before it takes another, then:", requeue(""), "or give it up:", discard}
 	case jobs.ReasonConflict:
 		return []string{fmt.Sprintf("%s knows another request under its key: compare both (enqueue show %s --reveal), then:", o.Dependency, id), discard, "and submit it again under a key of its own"}
+	case jobs.ReasonUnresolved:
+		if a.asks && a.notFound() {
+			return []string{fmt.Sprintf("it was not found at %s, twice. If their reads may show a charge later than that, have them asked once more before it is sent again:", o.Dependency),
+				fmt.Sprintf("enqueue reconcile %s --note WHY", id), "if it is still not found, send it again:", requeue(""), "or give it up:", discard}
+		}
 	case jobs.ReasonUndeliverable:
 		return []string{fmt.Sprintf("no worker knew kind %s: start one that does, then:", o.Kind), requeue("")}
 	}
@@ -76,15 +85,41 @@ func (a advice) unresolved() []string {
 	o, id := a.op, a.op.ID()
 	lines := []string{
 		fmt.Sprintf("nothing for now: it may have taken effect (%s), and %s is asked about it until that is known", a.sent, o.Dependency),
-		"ask at once:",
-		fmt.Sprintf("enqueue reconcile %s --note WHY", id),
-		"or look for it there yourself, then say what you found:",
 	}
+	if back := a.putBack(); back != nil {
+		lines = append([]string{fmt.Sprintf("it may have taken effect (%s)", a.sent)}, back...)
+	}
+	lines = append(lines, "ask at once:", fmt.Sprintf("enqueue reconcile %s --note WHY", id), "or look for it there yourself, then say what you found:")
 	then := "its key is free again"
 	if !a.bare {
 		then = "then it is " + deref(o.Intent)
 	}
 	return append(lines, a.resolve(then)...)
+}
+
+// notFound reports whether it counts as not applied because inquiries did not find
+// it, and no person said so.
+func (a advice) notFound() bool {
+	said := false
+	for _, e := range a.op.Timeline {
+		switch e.Event {
+		case "inquiry":
+			said = strings.HasPrefix(deref(e.Note), string(jobs.InquiryNotFound))
+		case "resolve " + string(ledger.ResolvedNotApplied):
+			return false
+		}
+	}
+	return said
+}
+
+// putBack says that it is asked about where it was not sent: what is not found there
+// proves nothing, so the asking would only end with giving up.
+func (a advice) putBack() []string {
+	if a.moved == "" || !a.asks {
+		return nil
+	}
+	return []string{fmt.Sprintf("the %s of its kind changed since it was sent: that %s does not know it there would prove nothing. Put the old one back and restart the workers, or look yourself and resolve",
+		a.moved, a.op.Dependency)}
 }
 
 // resolve says how a finding is told. then is what follows where it was not applied.

@@ -179,6 +179,15 @@ func (s *session) errNoBatch(id string) error {
 	return &failure{exitNotFound, fmt.Errorf("%s: %w in namespace %s (enqueue batch list tells which there are)", id, ledger.ErrNoBatch, s.ledger.Namespace())}
 }
 
+// checkBatchID refuses a name that cannot be one, such as that of a variable that is
+// not set.
+func checkBatchID(id string) error {
+	if strings.TrimSpace(id) == "" {
+		return usagef("ID is empty: want the name of a batch, such as b-20261130-071242-f426bf1c (enqueue batch list tells which there are)")
+	}
+	return nil
+}
+
 // parts are a batch at each of its dependencies.
 func (s *session) parts(ctx context.Context, id string) ([]ledger.Batch, error) {
 	deps, err := s.dependencies(ctx)
@@ -216,6 +225,9 @@ func (p *program) batchShowCommand() *cobra.Command {
 				l = unlimited
 			}
 			return p.command(l, []string{asTable, asJSON, asJSONL}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+				if err := checkBatchID(args[0]); err != nil {
+					return err
+				}
 				s, err := p.open(ctx, reads)
 				if err != nil {
 					return err

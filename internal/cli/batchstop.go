@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -21,6 +22,9 @@ func (p *program) batchStopCommand() *cobra.Command {
 			"It does not ask, and may be repeated.",
 		Args: cobra.ExactArgs(1),
 		RunE: p.command(unlimited, forms, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			if err := checkBatchID(args[0]); err != nil {
+				return err
+			}
 			if err := checkNote(note); err != nil {
 				return err
 			}
@@ -45,11 +49,9 @@ func (s *session) stopBatch(ctx context.Context, id, note string) error {
 		return &failure{exitConflict, fmt.Errorf("%s is a %s: only what a requeue sent on its way can be taken back", id, parts[0].Action)}
 	}
 	who := ledger.Actor{By: s.p.by(), Note: note, Batch: id}
-	for _, b := range parts { // all of them first: its command must not go on at one while another is put back
-		if err := s.ledger.Note(ctx, b.Dependency, "-", "stop batch "+id, who); err != nil {
-			return err
-		}
-		if err := s.ledger.StopBatch(ctx, b.Dependency, id, who); err != nil {
+	over := !slices.ContainsFunc(parts, func(b ledger.Batch) bool { return b.Phase != ledger.PhaseDone })
+	if !over { // all of them first: its command must not go on at one while another is put back
+		if err := s.markStopped(ctx, parts, who); err != nil {
 			return err
 		}
 	}
@@ -82,8 +84,27 @@ func (s *session) stopBatch(ctx context.Context, id, note string) error {
 			break
 		}
 	}
+	switch {
+	case over && len(end.results) > 0: // nothing is at work on it: it is stopped only if something was taken back
+		end.failed = errors.Join(end.failed, s.markStopped(ctx, parts, who))
+	case over && end.failed == nil:
+		s.p.say("nothing to take back: %s is done, and none of its operations waits as it left them; its phase stays done", id)
+	}
 	if left > 0 {
 		s.p.say("%s left as they are: sent since, ended, or back already", count(left, "operation"))
 	}
 	return s.p.end(end)
+}
+
+// markStopped says in the audit and in the batch that a person stopped it.
+func (s *session) markStopped(ctx context.Context, parts []ledger.Batch, who ledger.Actor) error {
+	for _, b := range parts {
+		if err := s.ledger.Note(ctx, b.Dependency, "-", "stop batch "+b.ID, who); err != nil {
+			return err
+		}
+		if err := s.ledger.StopBatch(ctx, b.Dependency, b.ID, who); err != nil {
+			return err
+		}
+	}
+	return nil
 }

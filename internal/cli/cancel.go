@@ -15,7 +15,7 @@ import (
 var openStates = []jobs.State{jobs.Waiting, jobs.Released, jobs.Attempting, jobs.Unresolved}
 
 func (p *program) cancelCommand() *cobra.Command {
-	b := &bulk{verb: "cancel", past: "cancelled", states: openStates}
+	b := &bulk{verb: cancelVerb, past: "cancelled", states: openStates}
 	cmd := &cobra.Command{
 		Use:   "cancel KIND/KEY...|-|--all-matching FILTERS --note WHY",
 		Short: "Stop operations for good",
@@ -72,9 +72,31 @@ func (p *program) stop(ctx context.Context, cmd *cobra.Command, args []string, b
 	}
 	results, failed := u.whole(ctx, set, func(ctx context.Context, _ int, c chosen) (result, error) {
 		done, err := end(s.ledger, ctx, c.place.Dependency, c.place.ID, s.known[c.place.ID.Kind].Retention, who)
+		if b.verb == cancelVerb {
+			return cancelResult(c, done), err
+		}
 		return resultOf(c.place.ID, done), err
 	})
 	return p.writeResults(b.verb, b.past, who.Batch, results, failed)
+}
+
+const cancelVerb = "cancel"
+
+// cancelResult says what came of a wish to cancel: what may have taken effect keeps
+// it, and is not cancelled.
+func cancelResult(c chosen, done ledger.Done) result {
+	r := resultOf(c.place.ID, done)
+	switch {
+	case done.Verdict != ledger.DoneOK:
+	case done.State == jobs.Unresolved:
+		r.Result = resultPending
+		if c.op.State == jobs.Unresolved && deref(c.op.Intent) == string(jobs.Cancelled) {
+			r.Detail = "it was to be cancelled already, and its outcome is still unknown"
+		}
+	case done.State == jobs.Dead:
+		r.Result = resultUnsafe
+	}
+	return r
 }
 
 // prepareBulk checks the filter, connects and fixes the set. A nil set, without an

@@ -142,7 +142,9 @@ func operationsIn(text []byte) ([]namedAt, []fault, error) {
 		if name == "" || name[0] == '#' {
 			continue
 		}
-		if err := take(n, name); err != nil {
+		if strings.Contains(name, ",") { // a cell of a CSV would pass for a part of a key
+			faults = append(faults, fault{n, fmt.Sprintf("%q has a comma: is this a CSV without its header? (A key that has one is named on the command line.)", name)})
+		} else if err := take(n, name); err != nil {
 			faults = append(faults, fault{n, err.Error()})
 		}
 	}

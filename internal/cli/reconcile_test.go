@@ -38,6 +38,11 @@ func (b *testBundle) longOver(ids ...string) {
 // answered lets a worker ask about an operation that is due, with an answer.
 func (b *testBundle) answered(id string, answer jobs.InquiryAnswer) {
 	b.t.Helper()
+	b.inquired(id, ledger.Inquired{Answer: answer, Status: 200, Duration: time.Millisecond, Delay: time.Millisecond})
+}
+
+func (b *testBundle) inquired(id string, in ledger.Inquired) {
+	b.t.Helper()
 	parsed, err := jobs.ParseID(id)
 	if err != nil {
 		b.t.Fatal(err)
@@ -53,7 +58,6 @@ func (b *testBundle) answered(id string, answer jobs.InquiryAnswer) {
 			if q.ID != parsed {
 				continue
 			}
-			in := ledger.Inquired{Answer: answer, Status: 200, Duration: time.Millisecond, Delay: time.Millisecond}
 			if _, err := b.ledger.Inquired(b.t.Context(), spec.Dependency, spec.Retention, q, in); err != nil {
 				b.t.Fatal(err)
 			}

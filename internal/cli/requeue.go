@@ -270,6 +270,13 @@ func (s *session) whyUnsafe(ctx context.Context, place ledger.Place, spec jobs.K
 	if why == "" {
 		return "", nil
 	}
+	if d.Moved(&spec) != "" {
+		from, err := s.whereFrom(ctx, spec)
+		if err != nil {
+			return "", err
+		}
+		why += from
+	}
 	instead := "resolve it first"
 	if spec.Inquiry != nil {
 		instead += ", or have it asked about (reconcile)"

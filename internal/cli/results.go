@@ -14,7 +14,7 @@ import (
 // result is what came of an action on one operation.
 type result struct {
 	Operation    jobs.ID    `json:"operation"`
-	Result       string     `json:"result"` // done, pending, refused or missing
+	Result       string     `json:"result"` // done, pending, unsafe, refused or missing
 	State        jobs.State `json:"state"`
 	Detail       string     `json:"detail"`
 	AttemptsLeft *int       `json:"attempts_left,omitempty"`
@@ -23,7 +23,8 @@ type result struct {
 
 const (
 	resultDone    = "done"
-	resultPending = "pending" // done when the attempt under way ends
+	resultPending = "pending" // done when the attempt under way ends, or when its outcome is known
+	resultUnsafe  = "unsafe"  // not cancelled but dead (unsafe): nobody can be asked, so a person must resolve it
 	resultRefused = "refused"
 	resultMissing = "missing"
 )
@@ -49,6 +50,7 @@ type outcome struct {
 	Batch   *string  `json:"batch"`
 	Done    int      `json:"done"`
 	Pending int      `json:"pending"`
+	Unsafe  int      `json:"unsafe,omitempty"`
 	Refused int      `json:"refused"`
 	Missing int      `json:"missing"`
 	Invalid int      `json:"invalid"`          // lines of a file that say nothing that can be done
@@ -88,12 +90,18 @@ func (p *program) end(e ending) error {
 	if e.batch != "" {
 		out.Batch = &e.batch
 	}
+	asked := 0 // of those pending
 	for _, r := range out.Items {
 		switch r.Result {
 		case resultDone:
 			out.Done++
 		case resultPending:
 			out.Pending++
+			if r.State == jobs.Unresolved {
+				asked++
+			}
+		case resultUnsafe:
+			out.Unsafe++
 		case resultRefused:
 			out.Refused++
 		case resultMissing:
@@ -111,7 +119,8 @@ func (p *program) end(e ending) error {
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{out.Pending, "when its attempt ends"}, {out.Refused, "refused"}, {out.Missing, "not found"}, {out.Invalid, "invalid"}} {
+	}{{out.Pending - asked, "when its attempt ends"}, {asked, "to be " + e.past + " once the outcome is known"},
+		{out.Unsafe, "dead (unsafe) instead, for a person to resolve"}, {out.Refused, "refused"}, {out.Missing, "not found"}, {out.Invalid, "invalid"}} {
 		if n.n > 0 {
 			words += fmt.Sprintf(", %d %s", n.n, n.what)
 		}
@@ -146,7 +155,7 @@ func (p *program) sayFaults(faults []fault) {
 }
 
 func (o outcome) code() int {
-	good, bad := o.Done+o.Pending, o.Refused+o.Missing+o.Invalid
+	good, bad := o.Done+o.Pending+o.Unsafe, o.Refused+o.Missing+o.Invalid
 	switch {
 	case bad == 0 && o.Unsure > 0:
 		return exitAgain
@@ -187,7 +196,7 @@ func (p *program) writeOutcome(o outcome) error {
 		return tableCSV(p.stdout, g)
 	case asName:
 		for _, r := range o.Items {
-			if r.Result == resultDone || r.Result == resultPending {
+			if r.Result == resultDone || r.Result == resultPending || r.Result == resultUnsafe {
 				p.print("%s", r.Operation)
 			}
 		}

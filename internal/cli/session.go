@@ -148,6 +148,24 @@ func (s *session) kind(ctx context.Context, name jobs.Kind) (jobs.KindSpec, erro
 	return spec, err
 }
 
+// whereFrom says where a kind's base_url is known from, for a person who is told that
+// it is not the right one.
+func (s *session) whereFrom(ctx context.Context, spec jobs.KindSpec) (string, error) {
+	if dep, ok := s.config.Dependencies[spec.Dependency]; s.found && ok && dep.BaseURL == spec.BaseURL {
+		return "; that is what " + s.config.Path + " says", nil
+	}
+	live, err := s.ledger.Workers(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, w := range live {
+		if slices.Contains(w.Kinds, spec.Kind) {
+			return fmt.Sprintf("; that is what the workers published: %s runs since %s", w.ID, instant(jobs.At(w.StartedAt))), nil
+		}
+	}
+	return "; that was published by a worker that has ended: start one with the right file", nil
+}
+
 func (s *session) unknownKind(name jobs.Kind) error {
 	if len(s.ours) == 0 {
 		return &failure{exitError, fmt.Errorf("no kinds are known in namespace %q: start a worker once (it publishes its kinds), or name the configuration file with --config",

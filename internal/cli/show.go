@@ -55,6 +55,7 @@ type shown struct {
 	Answers map[string]string `json:"answers,omitempty"`       // with --reveal: by number of the attempt
 	Ref     *string           `json:"ref,omitempty"`           // what a person gave as proof
 	Unsafe  string            `json:"resend_unsafe,omitempty"` // why one more send would not be safe
+	Cut     bool              `json:"timeline_cut,omitempty"`  // what people did long ago may be missing
 	Next    []string          `json:"next,omitempty"`          // dlq show: what can be done
 }
 
@@ -100,7 +101,7 @@ func (p *program) show(ctx context.Context, name string, reveal, advise bool) er
 	}
 	if reveal {
 		for _, d := range details { // before anything is shown: who cannot be written down sees nothing
-			if err := s.ledger.Note(ctx, d.Dependency, d.ID().String(), "reveal", ledger.Actor{By: p.by()}); err != nil {
+			if err := s.ledger.Note(ctx, d.Dependency, d.ID().String(), actionReveal, ledger.Actor{By: p.by()}); err != nil {
 				return err
 			}
 		}
@@ -111,7 +112,12 @@ func (p *program) show(ctx context.Context, name string, reveal, advise bool) er
 	}
 	items := make([]shown, len(details))
 	for i, d := range details {
+		cut, err := s.tellDoings(ctx, d)
+		if err != nil {
+			return err
+		}
 		items[i] = s.shownOf(d, reveal, advise, now)
+		items[i].Cut = cut
 	}
 	return p.writeShown(s, details, items, whole, reveal)
 }
@@ -182,6 +188,9 @@ func (s *session) shownOf(d *ledger.Detail, reveal, advise bool, now time.Time) 
 	if advise {
 		spec, known := s.known[d.Kind]
 		a := advice{op: &d.Operation, sent: sentText(d, spec, known), now: now, unsafe: out.Unsafe, asks: spec.Inquiry != nil, bare: d.Bare}
+		if known {
+			a.moved = d.Moved(&spec)
+		}
 		out.Next = a.next()
 	}
 	if reveal {
@@ -259,6 +268,9 @@ func (p *program) showText(s *session, d *ledger.Detail, o shown, reveal bool) {
 			spanText(e.DurationMS), orDash(string(e.Verdict)), spanText(e.DelayMS), orDash(deref(e.Note)))
 	}
 	p.table(timeline)
+	if o.Cut {
+		p.print("(of what people did, only what stands among the newest %s of the audit of %s)", count(maxDoings, "entry"), o.Dependency)
+	}
 	p.print("")
 	p.showRequest(d, spec, known, reveal)
 	if len(o.Next) > 0 {
@@ -333,57 +345,4 @@ func spanText(n *int64) string {
 		return "-"
 	}
 	return ms(*n).String()
-}
-
-func (p *program) showRequest(d *ledger.Detail, spec jobs.KindSpec, known, reveal bool) {
-	r := d.Request
-	if d.Bare {
-		p.print("request: none (only %s knows it; nothing is sent for it)", d.Dependency)
-		return
-	}
-	if r.Method == "" {
-		p.print("request: gone (only what answers duplicates is kept)")
-		return
-	}
-	if !reveal {
-		path := "(path masked)"
-		if known {
-			path = spec.Path
-		}
-		p.print("request: %s %s, %s, %s, body of %s; --reveal shows them", r.Method, path, orDash(r.ContentType),
-			count(len(r.Headers), "header"), count(len(r.Body), "byte"))
-		return
-	}
-	p.print("request: %s %s", r.Method, r.Path)
-	if r.ContentType != "" {
-		p.print("  Content-Type: %s", r.ContentType)
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
-		p.print("  %s: %s", name, r.Headers[name])
-	}
-	p.printBody(r.Body)
-	for _, n := range slices.SortedFunc(maps.Keys(d.Answers), byNumber) {
-		p.print("answer to attempt %s:", n)
-		p.printBody([]byte(d.Answers[n]))
-	}
-}
-
-func byNumber(a, b string) int {
-	x, _ := strconv.Atoi(a)
-	y, _ := strconv.Atoi(b)
-	return x - y
-}
-
-// printBody keeps the lines of a body.
-func (p *program) printBody(body []byte) {
-	switch {
-	case len(body) == 0:
-		p.print("  (no body)")
-	case !utf8.Valid(body):
-		p.print("  (%s that are not text)", count(len(body), "byte"))
-	default:
-		for _, line := range strings.Split(string(body), "\n") {
-			p.print("  %s", strings.TrimSuffix(line, "\r"))
-		}
-	}
 }

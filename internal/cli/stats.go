@@ -184,13 +184,18 @@ func (p *program) writeStats(st stats) error {
 }
 
 func pausedText(b *pausedBy) string {
-	switch {
-	case b == nil:
+	const most = 60 // of a note: the JSON has all of it
+	if b == nil {
 		return "-"
-	case b.Until == nil:
-		return "until resumed, by " + b.By
 	}
-	return "until " + instant(b.Until) + ", by " + b.By
+	text := "until resumed, by " + b.By
+	if b.Until != nil {
+		text = "until " + instant(b.Until) + ", by " + b.By
+	}
+	if b.Note == "" {
+		return text
+	}
+	return text + ": " + shorten(b.Note, most)
 }
 
 func (p *program) writeReasons(st stats) {
