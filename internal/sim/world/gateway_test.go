@@ -25,11 +25,6 @@ const (
 	frozenFor = 7 * time.Second
 )
 
-// hidesBesideFailed: may a gateway list a failed request of an operation, and not list
-// a later one that it answered 202 to? Against that the scripts have no rule: "failed"
-// settles what was taken, too. World 1250 shows it where this is true.
-const hidesBesideFailed = false
-
 // state is what became of one request at the gateway.
 type state string
 
@@ -266,10 +261,8 @@ func (g *gateway) ask(op *operation, base string, asked time.Time) policy.Sample
 			at = g.frozenAt
 		}
 	}
-	failed := false // it shows a failed one: beside that it hides none that it took
-	for _, s := range op.sends {
-		failed = failed || !hidesBesideFailed && s.base == base && s.state == declined && !s.decided.After(at)
-	}
+	// It may list a failed request and hide a later one that it answered 202 to: world 1250
+	// showed what came of that while "failed" settled what was taken, too.
 	data := ""
 	for _, s := range op.sends {
 		if s.base != base || s.arrived.IsZero() || s.arrived.After(at) {
@@ -282,7 +275,7 @@ func (g *gateway) ask(op *operation, base string, asked time.Time) policy.Sample
 			status = "succeeded"
 		case over && s.state == declined:
 			status = "failed"
-		case !over && s.plan.status == 202 && s.state != turnedAway && (!s.hidden || failed):
+		case !over && s.plan.status == 202 && s.state != turnedAway && !s.hidden:
 			status = "pending"
 		default:
 			continue
