@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redrive/internal/ledger"
 	"redrive/internal/metrics"
 )
 
@@ -150,10 +151,6 @@ func (h *health) restore() {
 // of Redis: nothing is gained by waiting for it.
 var scriptFaults = map[string]bool{"ERR": true, "WRONGTYPE": true, "NOSCRIPT": true, "NOT": true, "EXECABORT": true}
 
-// refusals are the codes that mean "no writes now". Before Redis 7 an error inside
-// a script is an ERR that quotes the real one.
-var refusals = []string{"-OOM ", "-READONLY ", "-MISCONF ", "-NOREPLICAS ", "-MASTERDOWN "}
-
 // troubles reports whether an error of a call means that Redis cannot be used. That
 // somebody of ours gave up is no news of Redis; a bound of our own that ran out is.
 func troubles(err error) bool {
@@ -162,12 +159,10 @@ func troubles(err error) bool {
 	}
 	var reply redis.Error
 	if errors.As(err, &reply) {
-		code, _, _ := strings.Cut(reply.Error(), " ")
-		for _, r := range refusals {
-			if strings.Contains(reply.Error(), r) {
-				return true
-			}
+		if ledger.WritesRefused(err) {
+			return true
 		}
+		code, _, _ := strings.Cut(reply.Error(), " ")
 		return !scriptFaults[code]
 	}
 	return true

@@ -97,20 +97,22 @@ func TestOnlyWhatSpeaksOfRedisIsTrouble(t *testing.T) {
 	t.Parallel()
 	wrap := func(err error) error { return fmt.Errorf("script begin: %w", err) }
 	for err, want := range map[error]bool{
-		nil:                               false,
-		redis.Nil:                         false,
-		wrap(context.Canceled):            false,
-		wrap(context.DeadlineExceeded):    true,
-		wrap(io.EOF):                      true,
-		redis.ErrClosed:                   true,
-		reply("OOM command not allowed"):  true,
-		reply("READONLY You can't write"): true,
-		reply("MISCONF Redis is"):         true,
-		reply("LOADING Redis is loading"): true,
-		reply("NOAUTH Authentication"):    true,
-		reply("ERR user_script:12: bad"):  false,
-		reply("WRONGTYPE Operation"):      false,
-		reply("NOT FOUND"):                false,
+		nil:                              false,
+		redis.Nil:                        false,
+		wrap(context.Canceled):           false,
+		wrap(context.DeadlineExceeded):   true,
+		wrap(io.EOF):                     true,
+		redis.ErrClosed:                  true,
+		reply("OOM command not allowed"): true,
+		wrap(reply("ERR OOM command not allowed when used memory > 'maxmemory'.")): true,
+		wrap(reply("ERR NOREPLICAS Not enough good replicas to write.")):           true,
+		reply("READONLY You can't write"):                                          true,
+		reply("MISCONF Redis is"):                                                  true,
+		reply("LOADING Redis is loading"):                                          true,
+		reply("NOAUTH Authentication"):                                             true,
+		reply("ERR user_script:12: bad"):                                           false,
+		reply("WRONGTYPE Operation"):                                               false,
+		reply("NOT FOUND"):                                                         false,
 		reply("ERR Error running script (call to f_x): @user_script: 7: -OOM command not allowed when"): true, // before Redis 7
 	} {
 		if got := troubles(err); got != want {
