@@ -22,9 +22,9 @@ func BenchmarkRedeliver(b *testing.B) {
 	server := server(b)
 	var ratios, ours, bare, oursCPU, bareCPU []float64
 	for range rounds {
-		before := 1e6*redisCPU(b, connect(b, server))
+		before := 1e6 * redisCPU(b, connect(b, server))
 		a := rate(n, func() { runBare(b, server, n) })
-		between := 1e6*redisCPU(b, connect(b, server))
+		between := 1e6 * redisCPU(b, connect(b, server))
 		r, cpu := redeliver(b, server, n)
 		ratios, ours, bare = append(ratios, r/a), append(ours, r), append(bare, a)
 		oursCPU, bareCPU = append(oursCPU, cpu/n), append(bareCPU, (between-before)/n)
@@ -41,7 +41,7 @@ func redeliver(b *testing.B, server *redistest.Redis, n int) (perSecond, cpu flo
 	bundle.submit(b, 0, bundle.entries(b, 0, 0, n, reportedRefused))
 	time.Sleep(2 * time.Second) // past the backoff of the first retry, which is at most 1.1 s
 	var sent atomic.Int64
-	before := 1e6*redisCPU(b, connect(b, server))
+	before := 1e6 * redisCPU(b, connect(b, server))
 	took := rate(n, func() {
 		bundle.work(b, func(gateway.Call) { sent.Add(1) })
 		await(b, "all operations to succeed", func() bool {
