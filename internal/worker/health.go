@@ -49,6 +49,15 @@ func (h *health) note(err error) {
 	if !troubles(err) {
 		return
 	}
+	h.lose(err)
+	select {
+	case h.ask <- struct{}{}:
+	default: // the prober is awake
+	}
+}
+
+// lose takes note that Redis cannot be used, for the first time or still.
+func (h *health) lose(err error) {
 	h.mu.Lock()
 	first := h.down == nil
 	h.down = err
@@ -59,10 +68,6 @@ func (h *health) note(err error) {
 	if first {
 		h.metrics.RedisUp(false)
 		h.log.LogAttrs(context.Background(), slog.LevelWarn, "redis cannot be used", slog.Any("err", err))
-	}
-	select {
-	case h.ask <- struct{}{}:
-	default: // the prober is awake
 	}
 }
 
@@ -128,9 +133,7 @@ func (h *health) watch(ctx context.Context, probe func(context.Context) error) {
 				h.restore()
 				break
 			}
-			h.mu.Lock()
-			h.down = err
-			h.mu.Unlock()
+			h.lose(err)
 		}
 	}
 }
