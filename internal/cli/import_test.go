@@ -39,7 +39,7 @@ func TestImportTakesGoodLinesAndTellsOfBadOnes(t *testing.T) {
 		says(t, got.stderr, `line 4, column 51: unknown field "dedline"`, "line 6, column 38: not valid JSON", `line 7, column 9: kind: unknown kind "nothing"`,
 			"line 8, conflict: charge/o1 is known with another body", "line 9, column 54: deadline: a span of -2h0m0s lies in the past",
 			"line 11, refused: deadline:", "6 lines went to "+rejects)
-		hides(t, got.stderr, "4200", "4201")
+		hides(t, strings.ReplaceAll(got.stderr, rejects, ""), "4200", "4201") // the folder has random digits
 		written, err := os.ReadFile(rejects)
 		if err != nil {
 			t.Fatal(err)
