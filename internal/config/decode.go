@@ -125,29 +125,16 @@ func (d *decoder) dependency(v value, dep *Dependency) {
 		b.milli("floor_per_second", &dep.Budget.FloorMilliPerSecond)
 		b.done()
 	}
+	d.gate(o, dep)
 	if v, ok := o.take("idempotency_key"); ok {
 		d.idempotencyKey(v, &dep.IdempotencyKey)
 	}
 	integer(o, "max_backlog", &dep.MaxBacklog)
 	o.off("preset", `""`, func(v value) bool { s, ok := v.node.(*ast.StringNode); return ok && s.Value == "" })
-	if v, ok := o.take("rate"); ok {
-		r := v.object("per_second: 0, burst: 0")
-		r.off("per_second", "0", isZero)
-		r.off("burst", "0", isZero)
-		r.done()
-	}
 	if v, ok := o.take("rules"); ok {
 		dep.Rules = d.rules(v)
 	}
-	o.done("drain", "breaker")
-}
-
-func isZero(v value) bool {
-	switch n := v.node.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
-		return strings.Trim(n.GetToken().Value, "0.") == ""
-	}
-	return false
+	o.done()
 }
 
 // headers reads names and values; the names become canonical, so that the same

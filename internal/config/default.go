@@ -31,16 +31,19 @@ func Default() *Config {
 // NewDependency returns a dependency of which only name and base URL are set, with
 // the defaults for the rest.
 func NewDependency(name jobs.Dependency, baseURL string) *Dependency {
+	const timeout = 3 * time.Second
 	return &Dependency{
 		Name:           name,
 		BaseURL:        baseURL,
 		Headers:        map[string]Secret{},
 		Credentials:    map[string]Credential{},
-		Timeout:        3 * time.Second,
+		Timeout:        timeout,
 		MinResponse:    150 * time.Millisecond,
 		Slots:          10,
 		MaxInFlight:    40,
 		Budget:         Budget{RatioMilli: 100, Cap: 100, FloorMilliPerSecond: 1000},
+		Drain:          Drain{MaxMilliPerSecond: 10_000},
+		Breaker:        NewBreaker(timeout),
 		IdempotencyKey: IdempotencyKey{Header: "Idempotency-Key", Window: 24 * time.Hour, MaxLength: 255},
 		MaxBacklog:     1_000_000,
 	}

@@ -42,14 +42,11 @@ func (o *object) take(key string) (value, bool) {
 	return value{}, false
 }
 
-// done reports every key that was not taken. later lists keys that a coming
-// version knows.
-func (o *object) done(later ...string) {
+// done reports every key that was not taken.
+func (o *object) done() {
 	for _, e := range o.entries {
 		message := fmt.Sprintf("unknown key %q%s", e.key, orNearest(e.key, o.known))
-		if slices.Contains(later, e.key) {
-			message = fmt.Sprintf("%q is not available in this version yet: remove it", e.key)
-		} else if meant, ok := nearest(e.key, o.known); !ok || !scalar(e.node) || confidentialPath(meant) {
+		if meant, ok := nearest(e.key, o.known); !ok || !scalar(e.node) || confidentialPath(meant) {
 			o.d.hide(e.node) // it may be a secret under a mistyped name
 		}
 		o.d.findings = append(o.d.findings, finding{at: e.at, path: o.path, message: message})

@@ -97,6 +97,9 @@ type Dependency struct {
 	Slots       int           // concurrent calls of one process, 1 to 10,000; default 10
 	MaxInFlight int           // concurrent calls of all processes; 0: no limit; default 40
 	Budget      Budget
+	Drain       Drain
+	Breaker     Breaker
+	Rate        Rate
 
 	IdempotencyKey IdempotencyKey // for kinds that do not override it
 	MaxBacklog     int64          // submit is refused beyond so many open operations; at least 1; default 1,000,000
