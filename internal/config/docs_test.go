@@ -19,6 +19,8 @@ dependencies:
     credentials: {m1: {qqqqqqqqqqqqqqqq: 1}}
     budget: {qqqqqqqqqqqqqqqq: 1}
     rate: {qqqqqqqqqqqqqqqq: 1}
+    drain: {qqqqqqqqqqqqqqqq: 1}
+    breaker: {qqqqqqqqqqqqqqqq: 1}
     idempotency_key: {qqqqqqqqqqqqqqqq: 1}
     rules: [{qqqqqqqqqqqqqqqq: 1}]
 operations:

@@ -1,8 +1,6 @@
 package config
 
-import (
-	"time"
-)
+import "time"
 
 // Limits of what the gate is told.
 const (
@@ -49,7 +47,7 @@ type Rate struct {
 // NewBreaker returns the defaults for a dependency with such a timeout.
 func NewBreaker(timeout time.Duration) Breaker {
 	return Breaker{
-		Window:           max(10*time.Second, (timeout + time.Second - 1).Truncate(time.Second)),
+		Window:           min(max(10*time.Second, (timeout+time.Second-1).Truncate(time.Second)), maxBreakerWindow),
 		MinCalls:         20,
 		FailureRateMilli: 500,
 		Consecutive:      5,
@@ -94,4 +92,46 @@ func (d *decoder) breaker(v value, b *Breaker) {
 	integer(o, "probes", &b.Probes)
 	o.span("ramp", &b.Ramp)
 	o.done()
+}
+
+// gate checks what the gate is told beside the budget.
+func (v *validator) gate(path string, d *Dependency) {
+	v.milliUpTo(path+".rate.per_second", d.Rate.MilliPerSecond, maxRate)
+	v.between(path+".rate.burst", d.Rate.Burst, 0, maxRate, "")
+	if d.Rate.MilliPerSecond == 0 && d.Rate.Burst > 0 {
+		v.fail(path+".rate.burst", "a burst of %d without per_second bounds nothing: write per_second too, or remove it", d.Rate.Burst)
+	}
+	v.milliUpTo(path+".drain.max_per_second", d.Drain.MaxMilliPerSecond, maxDrain)
+	v.breaker(path+".breaker", d)
+}
+
+func (v *validator) breaker(path string, d *Dependency) {
+	b := d.Breaker
+	switch w := b.Window; {
+	case w < minBreakerWindow || w > maxBreakerWindow || w%time.Second != 0:
+		v.fail(path+".window", "%s is not from %s to %s in whole seconds", spanText(w), spanText(minBreakerWindow), spanText(maxBreakerWindow))
+	case w < d.Timeout && d.Timeout <= maxBreakerWindow: // a longer timeout is refused itself
+		v.fail(path+".window", "%s is less than the timeout of %s: a call begun before the breaker opened must be over before results count again",
+			spanText(w), spanText(d.Timeout))
+	}
+	v.between(path+".min_calls", int64(b.MinCalls), 1, maxMinCalls, "of no calls none can have failed")
+	if b.FailureRateMilli <= 0 || b.FailureRateMilli > 1000 {
+		v.fail(path+".failure_rate", "%s is not above 0 and at most 1: half of all calls is 0.5", milliText(b.FailureRateMilli))
+	}
+	v.between(path+".consecutive", int64(b.Consecutive), 0, maxConsecutive, "")
+	v.span(path+".slow_call", b.SlowCall)
+	if v.positive(path+".open", b.Open, "probes would leave at the instant the breaker opened") && v.spanUpTo(path+".open", b.Open, maxOpen) &&
+		v.spanUpTo(path+".max_open", b.MaxOpen, maxOpen) && b.MaxOpen < b.Open {
+		v.fail(path+".max_open", "%s is less than open (%s), which it bounds", spanText(b.MaxOpen), spanText(b.Open))
+	}
+	v.between(path+".probes", int64(b.Probes), 1, maxProbes, "a breaker without probes could never close again")
+	v.spanUpTo(path+".ramp", b.Ramp, maxRamp)
+}
+
+// slowCall warns of a slow_call that no call can reach. The default may be such a one:
+// nobody meant anything by it.
+func (w *warnings) slowCall(c *Config, path string, d *Dependency) {
+	if at := path + ".breaker.slow_call"; d.Breaker.SlowCall >= d.Timeout && c.source.wrote(at) {
+		w.add(at, "%s is not less than the timeout of %s: a call is cut before it counts as slow (0s says so openly)", spanText(d.Breaker.SlowCall), spanText(d.Timeout))
+	}
 }

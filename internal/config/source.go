@@ -123,6 +123,15 @@ func (s *source) err(findings []finding) error {
 	return e
 }
 
+// wrote reports whether path stands in the file; a nil source has none.
+func (s *source) wrote(path string) bool {
+	if s == nil {
+		return false
+	}
+	_, ok := s.at[path]
+	return ok
+}
+
 func (s *source) find(f finding) position {
 	if at, ok := s.at[f.path]; ok {
 		return at

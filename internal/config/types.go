@@ -92,7 +92,7 @@ type Dependency struct {
 	Headers     map[string]Secret     // by canonical name; sent with every call; default none
 	Credentials map[string]Credential // by the name that a submission chooses; default none
 
-	Timeout     time.Duration // of one attempt, from dial to the end of the answer; above 0; default 3 s
+	Timeout     time.Duration // of one attempt, from dial to the end of the answer; above 0, at most 10 min; default 3 s
 	MinResponse time.Duration // an attempt with less time before the deadline is not made; 0: none is held back; default 150 ms
 	Slots       int           // concurrent calls of one process, 1 to 10,000; default 10
 	MaxInFlight int           // concurrent calls of all processes; 0: no limit; default 40

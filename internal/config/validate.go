@@ -94,6 +94,15 @@ func (v *validator) span(path string, d time.Duration) bool {
 	return err == nil
 }
 
+// spanUpTo checks a span that may be 0 and is at most top.
+func (v *validator) spanUpTo(path string, d, top time.Duration) bool {
+	if d > top {
+		v.fail(path, "%s is more than %s", spanText(d), spanText(top))
+		return false
+	}
+	return v.span(path, d)
+}
+
 // positive checks a span that may not be 0.
 func (v *validator) positive(path string, d time.Duration, why string) bool {
 	if d == 0 {
@@ -116,6 +125,13 @@ func (v *validator) between(path string, n, low, high int64, zero string) {
 		v.fail(path, "must be from %d to %d: %s", low, high, zero)
 	case n < low || n > high:
 		v.fail(path, "%d is not from %d to %d", n, low, high)
+	}
+}
+
+// milliUpTo checks n thousandths, from 0 to high whole ones.
+func (v *validator) milliUpTo(path string, n, high int64) {
+	if n < 0 || n > high*1000 {
+		v.fail(path, "%s is not from 0 to %d", milliText(n), high)
 	}
 }
 
@@ -166,11 +182,14 @@ func (v *validator) dependency(path string, d *Dependency) {
 		}
 		v.headers(at+".headers", d.Credentials[name].Headers, d.IdempotencyKey.Header)
 	}
-	v.positive(path+".timeout", d.Timeout, "an attempt without a time limit could hold its slot for ever")
+	if v.positive(path+".timeout", d.Timeout, "an attempt without a time limit could hold its slot for ever") && d.Timeout > maxBreakerWindow {
+		v.fail(path+".timeout", "%s is more than %s: a call must be over within the breaker's window, which is at most so long", spanText(d.Timeout), spanText(maxBreakerWindow))
+	}
 	v.span(path+".min_response", d.MinResponse)
 	v.between(path+".slots", int64(d.Slots), 1, maxSlots, "without a slot nothing is ever sent; to stop for a while, pause the dependency")
 	v.between(path+".max_in_flight", int64(d.MaxInFlight), 0, maxMaxInFlight, "")
 	v.budget(path+".budget", d.Budget)
+	v.gate(path, d)
 	v.idempotencyKey(path+".idempotency_key", "", d.IdempotencyKey)
 	v.between(path+".max_backlog", d.MaxBacklog, 1, maxBacklog, "with 0 nothing could be submitted")
 	v.rules(path+".rules", d)
@@ -192,9 +211,7 @@ func (v *validator) budget(path string, b Budget) {
 		v.fail(path+".ratio", "%s is not from 0 to 1: a dependency gets at most one call more for each first attempt", milliText(b.RatioMilli))
 	}
 	v.between(path+".cap", b.Cap, 1, maxTokens, "without a token nothing would ever be retried")
-	if b.FloorMilliPerSecond < 0 || b.FloorMilliPerSecond > maxFloor*1000 {
-		v.fail(path+".floor_per_second", "%s is not from 0 to %d", milliText(b.FloorMilliPerSecond), maxFloor)
-	}
+	v.milliUpTo(path+".floor_per_second", b.FloorMilliPerSecond, maxFloor)
 	if b.RatioMilli == 0 && b.FloorMilliPerSecond == 0 {
 		v.fail(path, "nothing would ever be retried: ratio and floor_per_second are both 0")
 	}

@@ -28,35 +28,39 @@ func TestConfigBuiltInCodeIsCheckedToo(t *testing.T) {
 		t.Fatalf("the defaults are not valid: %v", err)
 	}
 	for path, spoil := range map[string]func(*Config){
-		"redis.url":                         func(c *Config) { c.Redis.URL = Secret{} },
-		"redis.namespace":                   func(c *Config) { c.Redis.Namespace = "" },
-		"redis.durability":                  func(c *Config) { c.Redis.Durability = "" },
-		"redis.assume.persistence":          func(c *Config) { c.Redis.Assume.Persistence = "both" },
-		"redis.assume.maxmemory_policy":     func(c *Config) { c.Redis.Assume.MaxmemoryPolicy = "some" },
-		"redis.wait_replicas":               func(c *Config) { c.Redis.WaitReplicas = -1 },
-		"listen":                            func(c *Config) { c.Listen = "" },
-		"shutdown_grace":                    func(c *Config) { c.ShutdownGrace = -time.Second },
-		"log.format":                        func(c *Config) { c.Log.Format = "" },
-		"dependencies":                      func(c *Config) { c.Dependencies, c.Kinds = nil, map[jobs.Kind]*Kind{"x": {}} },
-		"operations":                        func(c *Config) { c.Kinds = nil },
-		"dependencies.payrail":              func(c *Config) { c.Dependencies["payrail"].Name = "other" },
-		"dependencies.payrail.base_url":     func(c *Config) { c.Dependencies["payrail"].BaseURL = "" },
-		"dependencies.payrail.headers.X-A":  func(c *Config) { c.Dependencies["payrail"].Headers["X-A"] = Secret{} },
-		"dependencies.payrail.timeout":      func(c *Config) { c.Dependencies["payrail"].Timeout = math.MaxInt64 },
-		"dependencies.payrail.min_response": func(c *Config) { c.Dependencies["payrail"].MinResponse = time.Nanosecond },
-		"dependencies.payrail.max_backlog":  func(c *Config) { c.Dependencies["payrail"].MaxBacklog = maxBacklog + 1 },
-		"operations.charge":                 func(c *Config) { c.Kinds["charge"].Name = "refund" },
-		"operations.charge.dependency":      func(c *Config) { c.Kinds["charge"].Dependency = "x" },
-		"operations.charge.idempotency":     func(c *Config) { c.Kinds["charge"].Idempotency = "" },
-		"operations.charge.backoff.base":    func(c *Config) { c.Kinds["charge"].Backoff.Base = 0 },
-		"operations.charge.deadline":        func(c *Config) { c.Kinds["charge"].Deadline = -1 },
-		"operations.charge.request.method":  func(c *Config) { c.Kinds["charge"].Request.Method = "CONNECT" },
-		"retention.audit":                   func(c *Config) { c.Retention.Audit = -time.Hour },
-		"retention.keys":                    func(c *Config) { c.Retention.Keys = time.Hour },
-		"operations.charge.max_attempts":    func(c *Config) { c.Kinds["charge"].MaxAttempts = maxAttempts + 1 },
-		"dependencies.payrail.budget.cap":   func(c *Config) { c.Dependencies["payrail"].Budget.Cap = maxTokens + 1 },
-		"operations.charge.columns.amount":  func(c *Config) { c.Kinds["charge"].Columns["amount"] = "amount" },
-		"operations.charge.request.path":    func(c *Config) { c.Kinds["charge"].Request.Path = "/{secret.x}" },
+		"redis.url":                                 func(c *Config) { c.Redis.URL = Secret{} },
+		"redis.namespace":                           func(c *Config) { c.Redis.Namespace = "" },
+		"redis.durability":                          func(c *Config) { c.Redis.Durability = "" },
+		"redis.assume.persistence":                  func(c *Config) { c.Redis.Assume.Persistence = "both" },
+		"redis.assume.maxmemory_policy":             func(c *Config) { c.Redis.Assume.MaxmemoryPolicy = "some" },
+		"redis.wait_replicas":                       func(c *Config) { c.Redis.WaitReplicas = -1 },
+		"listen":                                    func(c *Config) { c.Listen = "" },
+		"shutdown_grace":                            func(c *Config) { c.ShutdownGrace = -time.Second },
+		"log.format":                                func(c *Config) { c.Log.Format = "" },
+		"dependencies":                              func(c *Config) { c.Dependencies, c.Kinds = nil, map[jobs.Kind]*Kind{"x": {}} },
+		"operations":                                func(c *Config) { c.Kinds = nil },
+		"dependencies.payrail":                      func(c *Config) { c.Dependencies["payrail"].Name = "other" },
+		"dependencies.payrail.base_url":             func(c *Config) { c.Dependencies["payrail"].BaseURL = "" },
+		"dependencies.payrail.headers.X-A":          func(c *Config) { c.Dependencies["payrail"].Headers["X-A"] = Secret{} },
+		"dependencies.payrail.timeout":              func(c *Config) { c.Dependencies["payrail"].Timeout = math.MaxInt64 },
+		"dependencies.payrail.min_response":         func(c *Config) { c.Dependencies["payrail"].MinResponse = time.Nanosecond },
+		"dependencies.payrail.max_backlog":          func(c *Config) { c.Dependencies["payrail"].MaxBacklog = maxBacklog + 1 },
+		"operations.charge":                         func(c *Config) { c.Kinds["charge"].Name = "refund" },
+		"operations.charge.dependency":              func(c *Config) { c.Kinds["charge"].Dependency = "x" },
+		"operations.charge.idempotency":             func(c *Config) { c.Kinds["charge"].Idempotency = "" },
+		"operations.charge.backoff.base":            func(c *Config) { c.Kinds["charge"].Backoff.Base = 0 },
+		"operations.charge.deadline":                func(c *Config) { c.Kinds["charge"].Deadline = -1 },
+		"operations.charge.request.method":          func(c *Config) { c.Kinds["charge"].Request.Method = "CONNECT" },
+		"retention.audit":                           func(c *Config) { c.Retention.Audit = -time.Hour },
+		"retention.keys":                            func(c *Config) { c.Retention.Keys = time.Hour },
+		"operations.charge.max_attempts":            func(c *Config) { c.Kinds["charge"].MaxAttempts = maxAttempts + 1 },
+		"dependencies.payrail.budget.cap":           func(c *Config) { c.Dependencies["payrail"].Budget.Cap = maxTokens + 1 },
+		"dependencies.payrail.breaker.window":       func(c *Config) { c.Dependencies["payrail"].Timeout = 10*time.Second + time.Millisecond },
+		"dependencies.payrail.breaker.probes":       func(c *Config) { c.Dependencies["payrail"].Breaker.Probes = 0 },
+		"dependencies.payrail.drain.max_per_second": func(c *Config) { c.Dependencies["payrail"].Drain.MaxMilliPerSecond = maxDrain*1000 + 1 },
+		"dependencies.payrail.rate.burst":           func(c *Config) { c.Dependencies["payrail"].Rate.Burst = 1 },
+		"operations.charge.columns.amount":          func(c *Config) { c.Kinds["charge"].Columns["amount"] = "amount" },
+		"operations.charge.request.path":            func(c *Config) { c.Kinds["charge"].Request.Path = "/{secret.x}" },
 		"operations.charge.inquiry.succeeded": func(c *Config) {
 			k := c.Kinds["charge"]
 			k.Inquiry = NewInquiry(k, "/v1/{key}")
@@ -85,10 +89,11 @@ func TestKeyWindowMustLeaveTimeForASafeResend(t *testing.T) {
 		{14 * time.Second, 3 * time.Second, false}, // two leases of 7 s, exactly
 		{14*time.Second + time.Millisecond, 3 * time.Second, true},
 		{0, 3 * time.Second, false},
-		{24 * time.Hour, 12 * time.Hour, false},
+		{20*time.Minute + 8*time.Second, 10 * time.Minute, false},
 	} {
 		c := built()
-		c.Dependencies["payrail"].Timeout = tt.timeout
+		d := c.Dependencies["payrail"]
+		d.Timeout, d.Breaker = tt.timeout, NewBreaker(tt.timeout)
 		k := c.Kinds["charge"]
 		k.IdempotencyKey.Window = tt.window
 		for _, class := range jobs.Idempotencies {
@@ -122,7 +127,7 @@ redis: {url: "redis://127.0.0.1:6379/0"}
 shutdown_grace: 1s
 dependencies:
   idle: {base_url: https://idle.example, timeout: 1s}
-  slow: {base_url: http://localhost:9900, timeout: 1m}
+  slow: {base_url: http://localhost:9900, timeout: 1m, breaker: {slow_call: 1m}}
   payrail:
     base_url: http://payrail.example
     timeout: 2s
