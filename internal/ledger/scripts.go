@@ -34,9 +34,9 @@ func script(name string, more ...luascript.Library) *luascript.Script {
 }
 
 var (
-	submitScript    = script("submit", budget.Gate, dedupe.Identity, dedupe.Claim, rollbackLibrary)
-	releaseScript   = script("release", budget.Gate, rollbackLibrary)
-	beginScript     = script("begin", budget.Gate, dedupe.Claim, rollbackLibrary)
+	submitScript    = script("submit", budget.Library, dedupe.Identity, dedupe.Claim, rollbackLibrary)
+	releaseScript   = script("release", budget.Library, rollbackLibrary)
+	beginScript     = script("begin", budget.Library, dedupe.Claim, rollbackLibrary)
 	abandonScript   = script("abandon", dedupe.Claim)
 	finishScript    = script("finish", dedupe.Claim)
 	recoverScript   = script("recover")
@@ -47,7 +47,7 @@ var (
 	resolveScript   = script("resolve")
 	stopScript      = script("stop")
 	pauseScript     = script("pause")
-	inquireScript   = script("inquire", budget.Gate)
+	inquireScript   = script("inquire", budget.Library)
 	inquiredScript  = script("inquired")
 	reconcileScript = script("reconcile")
 	voidedScript    = script("voided")

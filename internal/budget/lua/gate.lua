@@ -1,17 +1,33 @@
--- Library gate: may this dependency get one more call?
--- State: HASH P..'gate' (tokens, rest and filled_at of the bucket, hold and
--- hold_until of a pause, turn, rolled: since when the store is known to have lost
--- attempts, last_now). Parameters come with each call, never from the hash:
---   ratio  milli-tokens put in per first attempt sent
---   cap    tokens at most
---   floor  milli-tokens put in per second
--- Integers only: milli-tokens, ms; rest is what is left of a milli-token, in its
--- thousandths (a milli-token a second is one of them a ms), so that nothing is gained
--- or lost however often the bucket is looked at. One call costs 1000 milli-tokens.
--- Invariants: 0 <= tokens <= cap; a missing or garbled bucket starts with one
--- second of floor, never full; time going backwards adds nothing.
+-- Library gate: may this dependency get one more call? What it decides, and in which
+-- words, stands in package budget; its Go model is the oracle of this code, function
+-- by function.
+--
+-- State: HASH P..'gate'. Instants and spans in ms, rates and tokens in thousandths.
+--   tokens, rest, filled_at   the bucket; rest: thousandths of a milli-token
+--   breaker   '<closed | open | half_open> <generation> <since> <until> <opened> <run> <probes ok> <neutral> <why or ->'
+--   probes    '<until>=<id>' for each permit that is out
+--   window    '<at>:<calls>:<failed>:<throttled>:<firsts>:<spent>' for each bin, oldest first
+--   park      '<until> <hints in a row>'
+--   lane      '<rate> <tokens> <rest> <filled at> <grown at> <cut at>'
+--   rate      '<tokens> <rest> <filled at>'
+--   fresh     '<what came due before is backlog> <a worker asked last>'
+--   peak      '<hour> <most under way in it> <in the one before>'
+--   hold, hold_until   a pause; hold_by, hold_note, hold_since
+--   rolled    since when the store is known to have lost attempts
+--   override  '<until> <name>=<value> ...'; override_by, override_note, override_since
+--   turn      whose turn it is for a token: retry or inquiry
+--   params    the parameters last used by a worker; last_now
+-- Parameters come with each call (argument gate), else those of the hash hold, else
+-- argument gate_spare: see budget.Params.
+-- Invariants: 0 <= tokens <= cap; a missing or garbled bucket starts with one second of
+-- floor, never full; time going backwards adds nothing; integers only.
 local gate = {}
-local CALL = 1000
+local CALL, WHOLE = 1000, 1000
+local FIELDS = {'tokens', 'filled_at', 'rest', 'hold', 'hold_until', 'turn', 'rolled', 'breaker', 'probes', 'window', 'park',
+  'lane', 'rate', 'fresh', 'peak', 'override', 'params'}
+local PARAMS = {'ratio', 'cap', 'floor', 'drain', 'per_second', 'burst', 'max_in_flight', 'slots', 'window', 'min_calls',
+  'failure_rate', 'consecutive', 'open', 'max_open', 'probes', 'ramp'}
+local OVERRIDE = {ratio = 'ratio', cap = 'cap', floor = 'floor', rate = 'per_second', drain = 'drain', max_in_flight = 'max_in_flight'}
 
 -- whole reads a stored integer >= 0, nil when it is absent or garbage.
 local function whole(v)
@@ -19,52 +35,311 @@ local function whole(v)
   return tonumber(v)
 end
 
--- The bucket is read once per run, whatever number of calls it decides, and written
--- once at its end.
-local bucket, dirty
-function gate.load(now)
-  if bucket then return bucket end
-  local v = redis.call('HMGET', P .. 'gate', 'tokens', 'filled_at', 'rest', 'hold', 'hold_until', 'turn', 'rolled')
-  local cap, floor = arg('cap') * CALL, arg('floor')
-  local tokens, filled = whole(v[1]), whole(v[2])
-  local rest = math.min(whole(v[3]) or 0, 999)
-  if not tokens or not filled then
-    tokens, rest, filled = math.min(cap, floor), 0, now
+-- numbers reads n integers separated by spaces, nil when the text is not that. What
+-- follows them is returned as it is.
+local function numbers(text, n)
+  if not text then return nil end
+  local out, at = {}, 1
+  for i = 1, n do
+    local from, upto, v = string.find(text, '^(%-?%d+) ?', at)
+    if not from or #v > 15 then return nil end
+    out[i], at = tonumber(v), upto + 1
   end
-  rest = rest + math.max(now - filled, 0) * floor
-  tokens, rest = tokens + math.floor(rest / 1000), rest % 1000
-  if tokens >= cap then tokens, rest = cap, 0 end
-  local g = {now = now, cap = cap, floor = floor, ratio = arg('ratio'), tokens = tokens, rest = rest, turn = v[6] or 'inquiry', rolled = whole(v[7])}
-  if v[4] and v[4] ~= '' then
-    local untl = whole(v[5]) or 0
-    if untl == 0 or untl > now then
-      g.hold, g.hold_until = v[4], untl
+  return out, string.sub(text, at)
+end
+
+local function parameters(stored, override, now)
+  local v, p = numbers(A.gate or stored or A.gate_spare, #PARAMS), {}
+  for i, name in ipairs(PARAMS) do p[name] = v and v[i] or 0 end
+  local untl, rest = numbers(override, 1)
+  if untl and untl[1] > now then
+    for name, value in string.gmatch(rest, '([%w_]+)=(%d+)') do
+      if OVERRIDE[name] then p[OVERRIDE[name]] = tonumber(value) end
     end
   end
-  bucket = g
+  if p.window == 0 then p.window = 10000 end
+  p.bin = math.max(1, math.floor((p.window + 59999) / 60000)) * 1000
+  p.off = p.min_calls == 0 and p.consecutive == 0
+  return p
+end
+
+local function share(n, thousandths) return math.floor(n * thousandths / WHOLE) end
+
+-- ramp: how much of fill, cap and in-flight is let through, in thousandths.
+local function ramp(g, at)
+  if g.state ~= 'closed' or g.since == 0 or g.p.ramp == 0 then return WHOLE end
+  return math.max(100, math.min(WHOLE, math.floor((at - g.since) * WHOLE / g.p.ramp)))
+end
+
+local function limit(g)
+  if g.m == WHOLE or g.p.cap == 0 then return g.p.cap * CALL end
+  return math.max(CALL, share(g.p.cap * CALL, g.m))
+end
+
+-- turn changes the breaker's state. Results of what was sent before count no more.
+local function turn(g, state)
+  g.state, g.since, g.generation = state, g.now, g.generation + 1
+  g.run, g.probes = 0, {}
+  for _, b in ipairs(g.bins) do b.calls, b.failed, b.throttled = 0, 0, 0 end
+end
+
+-- add is what a rate of milli-units a second adds in a span, by thousandths.
+local function add(milli, micro, per_second, span)
+  micro = micro + per_second * span
+  return milli + math.floor(micro / 1000), micro % 1000
+end
+
+local function fill(g, closed, was)
+  local most = limit(g)
+  if not g.known then
+    g.tokens, g.rest, g.filled = math.min(most, g.p.floor), 0, g.now
+    return
+  end
+  local floor, elapsed = share(g.p.floor, was), closed and math.max(g.now - g.filled, 0) or 0
+  if floor > 0 then elapsed = math.min(elapsed, math.floor(most * 1000 / floor) + 1) end
+  g.tokens, g.rest = add(g.tokens, g.rest, floor, elapsed)
+  g.filled = g.now
+  if g.tokens >= most then g.tokens, g.rest = most, 0 end
+end
+
+local function held(g) return g.hold ~= nil and (g.hold_until == 0 or g.hold_until > g.now) end
+
+-- gap: for a while nobody worked, so that what is due came due behind everybody's back.
+local function gap(g)
+  if g.released == 0 then return g.begun end
+  return g.now - g.released > 30000
+end
+
+-- plain: nothing holds the dependency back.
+local function plain(g)
+  return g.state == 'closed' and g.m == WHOLE and not held(g) and g.parked <= g.now and not g.rolled
+end
+
+local function lane(g)
+  local most = g.p.drain
+  if most == 0 or not plain(g) or gap(g) then
+    g.lane, g.lane_tokens, g.lane_rest, g.lane_filled, g.lane_grown = 0, 0, 0, g.now, g.now
+    return
+  end
+  if g.lane == 0 then g.lane, g.lane_filled, g.lane_grown = math.min(1000, most), g.now, g.now end
+  g.lane_tokens, g.lane_rest = add(g.lane_tokens, g.lane_rest, g.lane, math.min(g.now - g.lane_filled, 10000))
+  g.lane_filled = g.now
+  local steps = math.floor((g.now - g.lane_grown) / 1000)
+  g.lane = math.min(most, g.lane + math.min(steps, 20000) * math.max(1, math.floor(most / 20)))
+  g.lane_grown = g.lane_grown + steps * 1000
+  local burst = math.max(CALL, math.floor(g.lane / 4))
+  if g.lane_tokens >= burst then g.lane_tokens, g.lane_rest = burst, 0 end
+end
+
+local function rate(g)
+  local per_second = g.p.per_second
+  if per_second == 0 then
+    g.rate_tokens, g.rate_rest, g.rate_filled = 0, 0, 0
+    return
+  end
+  if g.rate_filled == 0 then
+    g.rate_tokens, g.rate_rest = CALL, 0
+  else
+    g.rate_tokens, g.rate_rest = add(g.rate_tokens, g.rate_rest, per_second, math.min(g.now - g.rate_filled, 1000000))
+  end
+  g.rate_filled = g.now
+  local burst = g.p.burst > 0 and g.p.burst * CALL or math.max(CALL, math.floor(per_second / 10))
+  if g.rate_tokens >= burst then g.rate_tokens, g.rate_rest = burst, 0 end
+end
+
+-- parse reads what is stored. What is garbled counts as missing, and is told.
+local function parse(v, now)
+  local g = {now = now, hold = v[4], hold_until = whole(v[5]) or 0, turn = v[6] or 'inquiry', rolled = whole(v[7])}
+  if not g.hold or g.hold == '' then g.hold = nil end
+  g.p = parameters(v[17], v[16], now)
+  local function read(field, n)
+    local out, rest = numbers(v[field], n)
+    if v[field] and not out then g.garbled = true end
+    return out or {}, rest
+  end
+  local tokens, filled = whole(v[1]), whole(v[2])
+  g.known = tokens ~= nil and filled ~= nil
+  g.garbled = not g.known and (v[1] or v[2]) and true or false
+  g.tokens, g.filled, g.rest = tokens, filled, math.min(whole(v[3]) or 0, 999)
+
+  local state, rest = string.match(v[8] or '', '^(%l[%l_]*) (.*)$')
+  local b, why = numbers(rest, 7)
+  if not b or (state ~= 'closed' and state ~= 'open' and state ~= 'half_open') then
+    if v[8] then g.garbled = true end
+    state, b, why = 'closed', {0, 0, 0, 0, 0, 0, 0}, '-'
+  end
+  g.state, g.generation, g.since, g.untl, g.opened, g.run, g.probes_ok, g.neutral, g.why = state, b[1], b[2], b[3], b[4], b[5], b[6], b[7], why
+
+  local park = read(11, 2)
+  g.parked, g.hints = park[1] or 0, park[2] or 0
+  local l = read(12, 6)
+  g.lane, g.lane_tokens, g.lane_rest, g.lane_filled, g.lane_grown, g.lane_cut = l[1] or 0, l[2] or 0, l[3] or 0, l[4] or 0, l[5] or 0, l[6] or 0
+  local r = read(13, 3)
+  g.rate_tokens, g.rate_rest, g.rate_filled = r[1] or 0, r[2] or 0, r[3] or 0
+  local f = read(14, 2)
+  g.fresh, g.released = f[1] or 0, f[2] or 0
+  local peak = read(15, 3)
+  g.hour, g.peak, g.peak_before = peak[1] or 0, peak[2] or 0, peak[3] or 0
+
+  g.bins, g.probes = {}, {}
+  for at, calls, failed, throttled, firsts, spent in string.gmatch(v[10] or '', '(%d+):(%d+):(%d+):(%d+):(%d+):(%d+)') do
+    at = tonumber(at)
+    if at <= now and at > now - g.p.window - g.p.bin then
+      g.bins[#g.bins + 1] = {at = at, calls = tonumber(calls), failed = tonumber(failed), throttled = tonumber(throttled),
+        firsts = tonumber(firsts), spent = tonumber(spent)}
+    end
+  end
+  for untl, id in string.gmatch(v[9] or '', '(%d+)=(%S+)') do
+    untl = tonumber(untl)
+    if untl > now and untl <= now + 3600000 then g.probes[#g.probes + 1] = {id = id, untl = untl} end
+  end
   return g
 end
 
--- closed: why nothing leaves at all, and for how many ms (a pause without an end
--- is looked at again after a second).
+-- The gate is read once per run, whatever number of calls it decides, and written once
+-- at its end.
+local loaded, dirty
+function gate.load(now)
+  if loaded then return loaded end
+  local v = redis.call('HMGET', P .. 'gate', unpack(FIELDS))
+  local g = parse(v, now)
+  loaded = g
+  g.stored = v[17] or nil
+  g.begun = g.released == 0 and redis.call('EXISTS', P .. 'seq') == 1
+  if not g.known and g.begun then g.garbled = true end -- its past is lost
+  -- Instants in the future: the clock stepped back, or a hand wrote them.
+  for _, field in ipairs({'since', 'lane_filled', 'lane_grown', 'lane_cut', 'rate_filled', 'fresh', 'released'}) do
+    if g[field] > now then g[field] = now end
+  end
+  g.untl = math.min(g.untl, now + g.p.max_open)
+  g.parked = math.min(g.parked, now + 86430000)
+
+  -- The ramp of the last instant and not of this one: it only grows, so that this errs
+  -- on the strict side.
+  local before, was = g.state, ramp(g, g.filled or now)
+  if g.state == 'open' and now >= g.untl then
+    turn(g, 'half_open')
+    g.untl, g.probes_ok, g.neutral = 0, 0, 0
+  end
+  if g.state ~= 'closed' and g.p.off then
+    turn(g, 'closed')
+    g.since, g.untl, g.why, g.fresh = 0, 0, '-', now
+  end
+  g.m = ramp(g, now)
+  fill(g, before == 'closed', was)
+  if g.parked <= now then g.fresh = math.max(g.fresh, g.parked) end
+  if g.state == 'closed' and g.since > 0 and g.since + g.p.ramp <= now then g.fresh = math.max(g.fresh, g.since + g.p.ramp) end
+  if g.hold and g.hold_until <= now then g.fresh = math.max(g.fresh, g.hold_until) end
+  if gap(g) then g.fresh = now end
+  lane(g)
+  rate(g)
+  return g
+end
+
+-- bin: the window's newest, that of now.
+local function bin(g)
+  local at = g.now - g.now % g.p.bin
+  local last = g.bins[#g.bins]
+  if not last or last.at < at then
+    last = {at = at, calls = 0, failed = 0, throttled = 0, firsts = 0, spent = 0}
+    g.bins[#g.bins + 1] = last
+  end
+  return last
+end
+
+-- window sums up the bins.
+function gate.window(g)
+  local sum = {calls = 0, failed = 0, throttled = 0, firsts = 0, spent = 0}
+  for _, b in ipairs(g.bins) do
+    for name in pairs(sum) do sum[name] = sum[name] + b[name] end
+  end
+  return sum
+end
+
+function gate.plain(g) return plain(g) end
+
+function gate.ramping(g) return g.m < WHOLE end
+
+-- deferred: is a first attempt that came due at that instant backlog?
+function gate.deferred(g, due) return not plain(g) or due < g.fresh end
+
+-- closed: why nothing leaves at all, and for how many ms (what has no end is looked at
+-- again after a second). Probes of a half-open breaker are the caller's affair.
 function gate.closed(g)
-  if not g.hold then return nil end
-  if g.hold_until == 0 then return g.hold, 1000 end
-  return g.hold, g.hold_until - g.now
+  if held(g) then return g.hold, g.hold_until == 0 and 1000 or g.hold_until - g.now end
+  if g.parked > g.now then return 'rate_hint', g.parked - g.now end
+  if g.state == 'open' then return 'breaker', g.untl - g.now end
+  return nil
 end
 
 -- tokens_in: ms until the bucket holds n tokens by its floor alone; a second when it
 -- never will. At least 20, so that nobody asks in a tight loop.
 function gate.tokens_in(g, n)
-  if g.floor == 0 or n * CALL > g.cap then return 1000 end
-  return math.max(math.ceil(((n * CALL - g.tokens) * 1000 - g.rest) / g.floor), 20)
+  local floor = share(g.p.floor, g.m)
+  if floor == 0 or n * CALL > g.p.cap * CALL then return 1000 end
+  return math.max(math.ceil(((n * CALL - g.tokens) * 1000 - g.rest) / floor), 20)
 end
 
--- retries: how many retries the bucket can pay for now.
-function gate.retries(g) return math.floor(g.tokens / CALL) end
+-- lane_in: ms until the drain lane lets n more leave, a second when it is shut.
+function gate.lane_in(g, n)
+  if g.lane == 0 then return 1000 end
+  return math.max(math.ceil(((n * CALL - g.lane_tokens) * 1000 - g.lane_rest) / g.lane), 20)
+end
 
--- share: how many of n calls that the tokens pay for may be of one sort, when the other
--- sort (retry or inquiry) waits as well: half of them, the odd one whose turn it is.
+-- rate_in: ms until the rate allows one more.
+function gate.rate_in(g)
+  return math.max(math.ceil(((CALL - g.rate_tokens) * 1000 - g.rate_rest) / g.p.per_second), 20)
+end
+
+-- healthy: nothing in the window speaks against the dependency.
+function gate.healthy(g) return gate.window(g).failed == 0 end
+
+-- retries: how many calls the bucket can pay for now.
+function gate.retries(g)
+  if g.state ~= 'closed' then return 0 end
+  return math.floor(g.tokens / CALL)
+end
+
+-- lane: how many calls the drain lane lets leave now.
+function gate.lane(g) return math.floor(g.lane_tokens / CALL) end
+
+function gate.take_lane(g, n) g.lane_tokens = g.lane_tokens - n * CALL end
+
+-- allowed: how many calls the rate allows now, nil: any number.
+function gate.allowed(g)
+  if g.p.per_second == 0 then return nil end
+  return math.floor(math.max(g.rate_tokens, 0) / CALL)
+end
+
+-- take_rate counts n calls against the rate; the request path's may bring it below 0.
+function gate.take_rate(g, n)
+  if g.p.per_second > 0 then g.rate_tokens = math.max(g.rate_tokens - n * CALL, -math.max(g.p.per_second, CALL)) end
+end
+
+-- in_flight: how many calls may be under way, nil: any number.
+function gate.in_flight(g)
+  local most = g.p.max_in_flight
+  if g.m == WHOLE then
+    if most == 0 then return nil end
+    return most
+  end
+  if most == 0 then most = math.max(g.p.slots, g.peak, g.peak_before) end
+  return math.max(1, share(most, g.m))
+end
+
+-- released records that a worker asked, while so many calls were under way.
+function gate.released(g, in_flight)
+  g.released = g.now
+  local hour = math.floor(g.now / 3600000)
+  if hour ~= g.hour then
+    g.peak_before = hour == g.hour + 1 and g.peak or 0
+    g.hour, g.peak = hour, 0
+  end
+  g.peak = math.max(g.peak, in_flight)
+end
+
+-- share: how many of n calls may be of one sort, when the other sort (retry or inquiry)
+-- waits as well: half of them, the odd one whose turn it is.
 function gate.share(g, n, sort, both)
   if not both or n <= 0 then return n end
   return math.floor((n + (g.turn == sort and 1 or 0)) / 2)
@@ -77,20 +352,143 @@ end
 
 -- spend takes the token of one retry or inquiry; false when there is none.
 function gate.spend(g)
-  if g.tokens < CALL then return false end
+  if g.state ~= 'closed' or g.tokens < CALL then return false end
   g.tokens = g.tokens - CALL
+  local b = bin(g)
+  b.spent = b.spent + 1
   return true
 end
 
--- first puts in what one first attempt is worth.
-function gate.first(g)
-  g.tokens = math.min(g.cap, g.tokens + g.ratio)
+-- first puts in what n first attempts are worth; not while the breaker lets nothing but
+-- probes through.
+function gate.first(g, n)
+  local b = bin(g)
+  b.firsts = b.firsts + n
+  if g.state == 'closed' then g.tokens = math.min(limit(g), g.tokens + n * share(g.p.ratio, g.m)) end
+end
+
+local function without(g, id)
+  local left = {}
+  for _, l in ipairs(g.probes) do
+    if l.id ~= id then left[#left + 1] = l end
+  end
+  return left
+end
+
+-- permits: how many probes may still leave in this half-open period.
+function gate.permits(g)
+  if g.state ~= 'half_open' then return 0 end
+  return math.max(g.p.probes - g.probes_ok - #g.probes, 0)
+end
+
+-- probe gives a permit to id, or lets the one that it has last longer; false when there
+-- is none left.
+function gate.probe(g, id, untl)
+  local left = without(g, id)
+  if g.state ~= 'half_open' or (#left == #g.probes and gate.permits(g) == 0) then return false end
+  left[#left + 1] = {id = id, untl = untl}
+  g.probes = left
+  return true
+end
+
+-- probing: has id a permit?
+function gate.probing(g, id) return #without(g, id) < #g.probes end
+
+-- unprobe takes the permit of id back: nothing was sent, or nobody knows what came of it.
+function gate.unprobe(g, id) g.probes = without(g, id) end
+
+-- open opens the breaker for a time that doubles with each opening before a ramp was
+-- over, drawn between its half and its whole.
+local function open(g, why, jitter)
+  if g.state == 'closed' and g.m == WHOLE then g.opened = 0 end
+  g.opened = g.opened + 1
+  local span, n = g.p.open, 1
+  while n < g.opened and span < g.p.max_open do span, n = span * 2, n + 1 end
+  span = math.min(span, g.p.max_open)
+  turn(g, 'open')
+  g.m = WHOLE
+  g.why, g.untl = why, g.now + span - share(span - math.floor(span / 2), WHOLE - jitter)
+  g.lane, g.lane_tokens, g.lane_rest, g.lane_filled, g.lane_grown = 0, 0, 0, g.now, g.now
+end
+
+-- count takes results into the window of a closed breaker, and opens it when there are
+-- too many failures. Of a mixture nobody knows the order: it is no run of failures.
+local function count(g, ok, failed, throttled, jitter)
+  local b = bin(g)
+  b.calls, b.failed, b.throttled = b.calls + ok + failed, b.failed + failed, b.throttled + throttled
+  g.run = ok > 0 and 0 or g.run + failed
+  if failed == 0 then return end
+  local w, p = gate.window(g), g.p
+  if p.consecutive > 0 and g.run >= p.consecutive then return open(g, 'consecutive', jitter) end
+  if p.min_calls > 0 and w.calls >= p.min_calls and w.failed * WHOLE >= p.failure_rate * w.calls then return open(g, 'failure_rate', jitter) end
+  if g.lane > 0 then
+    g.lane_grown = g.now
+    if (throttled > 0 or w.failed * 20 > w.calls) and g.now - g.lane_cut >= 1000 then
+      g.lane, g.lane_tokens, g.lane_cut = math.max(math.min(1000, p.drain), math.floor(g.lane / 2)), 0, g.now
+    end
+  end
+end
+
+-- probed takes the results of probes in.
+local function probed(g, ok, failed, neutral, jitter)
+  if failed > 0 then return open(g, 'probe', jitter) end
+  g.probes_ok, g.neutral = g.probes_ok + ok, g.neutral + neutral
+  if g.probes_ok >= g.p.probes or g.neutral >= g.p.probes then
+    turn(g, 'closed')
+    g.why, g.m = '-', ramp(g, g.now)
+    g.tokens, g.rest, g.filled = math.min(g.tokens, g.p.floor, limit(g)), 0, g.now
+  end
+end
+
+-- report takes a call's end in: what it says (ok, declined, failed, slow, throttled,
+-- nothing), the generation of the breaker when it began, whose permit it used where it
+-- was a probe, the Retry-After of a 429 or 503 (ms, 0: none) and 0..1000 of jitter.
+function gate.report(g, sign, generation, id, hint, jitter)
+  local probe = gate.probing(g, id)
+  gate.unprobe(g, id)
+  if sign == 'nothing' or generation ~= g.generation then return end
+  if hint == 0 then
+    g.hints = 0
+  else
+    g.hints = g.hints + 1
+    if g.hints >= 3 then
+      g.parked = math.max(g.parked, g.now + math.min(hint + share(math.min(math.floor(hint / 2), 30000), jitter), 86430000))
+      g.hints = 0
+    end
+  end
+  local failed = (sign == 'failed' or sign == 'slow' or sign == 'throttled') and 1 or 0
+  if g.state == 'closed' then
+    count(g, 1 - failed, failed, sign == 'throttled' and 1 or 0, jitter)
+  elseif g.state == 'half_open' and probe then
+    probed(g, sign == 'ok' and 1 or 0, failed, sign == 'declined' and 1 or 0, jitter)
+  end
+end
+
+-- flush takes first attempts of the request path in. While the breaker is open they say
+-- nothing; half-open they count as probes once all that was sent before must be over:
+-- the window is at least a timeout.
+function gate.flush(g, ok, failed, jitter)
+  if ok + failed == 0 then return end
+  gate.first(g, ok + failed)
+  gate.take_rate(g, ok + failed)
+  if g.state == 'closed' then
+    count(g, ok, failed, 0, jitter)
+  elseif g.state == 'half_open' and g.now - g.since >= g.p.window then
+    probed(g, failed > 0 and 0 or ok, failed, 0, jitter)
+  end
 end
 
 function gate.save() dirty = true end
 
 after[#after + 1] = function()
   if not dirty then return end
-  redis.call('HSET', P .. 'gate', 'tokens', int(bucket.tokens), 'rest', int(bucket.rest),
-    'filled_at', int(bucket.now), 'last_now', int(bucket.now), 'turn', bucket.turn)
+  local g, bins, probes = loaded, {}, {}
+  for i, b in ipairs(g.bins) do bins[i] = string.format('%d:%d:%d:%d:%d:%d', b.at, b.calls, b.failed, b.throttled, b.firsts, b.spent) end
+  for i, l in ipairs(g.probes) do probes[i] = int(l.untl) .. '=' .. l.id end
+  redis.call('HSET', P .. 'gate', 'tokens', int(g.tokens), 'rest', int(g.rest), 'filled_at', int(g.filled), 'last_now', int(g.now), 'turn', g.turn,
+    'breaker', string.format('%s %d %d %d %d %d %d %d %s', g.state, g.generation, g.since, g.untl, g.opened, g.run, g.probes_ok, g.neutral, g.why),
+    'probes', table.concat(probes, ' '), 'window', table.concat(bins, ' '), 'park', string.format('%d %d', g.parked, g.hints),
+    'lane', string.format('%d %d %d %d %d %d', g.lane, g.lane_tokens, g.lane_rest, g.lane_filled, g.lane_grown, g.lane_cut),
+    'rate', string.format('%d %d %d', g.rate_tokens, g.rate_rest, g.rate_filled), 'fresh', string.format('%d %d', g.fresh, g.released),
+    'peak', string.format('%d %d %d', g.hour, g.peak, g.peak_before), 'params', A.gate or g.stored or '')
 end
