@@ -58,7 +58,7 @@ func (b *testBundle) inquired(id string, in ledger.Inquired) {
 			if q.ID != parsed {
 				continue
 			}
-			if _, err := b.ledger.Inquired(b.t.Context(), spec.Dependency, spec.Retention, q, in); err != nil {
+			if _, err := b.ledger.Inquired(b.t.Context(), terms(spec), q, in); err != nil {
 				b.t.Fatal(err)
 			}
 			return true

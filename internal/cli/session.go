@@ -235,7 +235,7 @@ func (s *session) fit(ctx context.Context) error {
 func terms(spec jobs.KindSpec) ledger.Terms {
 	return ledger.Terms{
 		Dependency:  spec.Dependency,
-		Budget:      budget.Params{RatioMilli: spec.BudgetRatioMilli, Cap: spec.BudgetCap, FloorMilliPerSecond: spec.BudgetFloorMilliPerSecond},
+		Gate:        budget.Params{RatioMilli: spec.BudgetRatioMilli, Cap: spec.BudgetCap, FloorMilliPerSecond: spec.BudgetFloorMilliPerSecond},
 		MinResponse: ms(spec.MinResponseMS),
 		Retention:   spec.Retention,
 	}

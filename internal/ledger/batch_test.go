@@ -29,7 +29,7 @@ func TestManyCallsInOneRunAreDecidedAsOneAfterTheOther(t *testing.T) {
 			store.SetTime(start)
 			pair[i] = setup(rt, ledgers[i].rdb)
 			pair[i].unchecked = true
-			pair[i].terms.Budget.Cap = 2
+			pair[i].terms.Gate.Cap = 2
 		}
 		both := func(f func(b *bundle)) { f(pair[0]); f(pair[1]) }
 		var ds []Delivery

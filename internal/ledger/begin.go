@@ -52,6 +52,7 @@ type Grant struct {
 	Refusals      int              // refused credentials in a row so far
 	Losses        int              // lost workers in a row so far
 	Begins        int64            // attempts written ahead, ever, this one included
+	Generation    int64            // of the breaker
 
 	Request jobs.Request
 	copy    string // the record's fields as JSON, to write it again if the store loses it
@@ -127,7 +128,7 @@ func newGrant(id jobs.ID, runID string, raw []byte, m map[string]string) (*Grant
 		LeaseLeft: ms(n("lease_left")), DeadlineLeft: ms(n("deadline_left")),
 		Idempotency: jobs.Idempotency(m["class"]), Used: int(n("used")), Extra: int(n("extra")),
 		UnknownBefore: m["unknown"] == "1", SafeFor: ms(max(n("safe_for"), 0)),
-		Refusals: int(n("refusals")), Losses: int(n("losses")), Begins: n("seq"),
+		Refusals: int(n("refusals")), Losses: int(n("losses")), Begins: n("seq"), Generation: n("generation"),
 	}
 	if n("safe_for") < 0 {
 		g.SafeFor = Always

@@ -230,7 +230,7 @@ func TestBeginIsHeldByTheGate(t *testing.T) {
 			b.start("o1")
 		})
 		s.test("a first attempt fills the budget when it begins, a retry does not", func(b *bundle) {
-			b.terms.Budget.FloorMilliPerSecond = 0
+			b.terms.Gate.FloorMilliPerSecond = 0
 			b.tokens(1000)
 			b.add("o1")
 			b.attempt("o1", refused(0))

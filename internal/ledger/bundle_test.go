@@ -86,7 +86,7 @@ type tb interface {
 
 func setup(t tb, rdb redis.UniversalClient) *bundle {
 	b := &bundle{tb: t, Ledger: New(rdb, "test"), maxAttempts: 5, maxBacklog: 1000, kinds: []jobs.Kind{"charge"}}
-	b.terms = Terms{Dependency: dep, Budget: budget.Params{RatioMilli: 100, Cap: 100, FloorMilliPerSecond: 1000},
+	b.terms = Terms{Dependency: dep, Gate: budget.Params{RatioMilli: 100, Cap: 100, FloorMilliPerSecond: 1000},
 		MinResponse: 150 * time.Millisecond,
 		Retention:   jobs.Retention{SucceededMS: (168 * hour).Milliseconds(), CancelledMS: (168 * hour).Milliseconds(), KeysMS: (2160 * hour).Milliseconds()}}
 	b.class(jobs.IdempotencyKeyed)
@@ -103,7 +103,7 @@ func (b *bundle) class(c jobs.Idempotency) {
 }
 
 // fillBucket lets retries go freely where a test is not about the budget.
-func (b *bundle) fillBucket() { b.tokens(b.terms.Budget.Cap * 1000) }
+func (b *bundle) fillBucket() { b.tokens(b.terms.Gate.Cap * 1000) }
 
 func (b *bundle) tokens(milli int64) {
 	b.Helper()

@@ -42,6 +42,7 @@ type Result struct {
 	Original          bool // an original stands at the other side under this name, and must be read
 	Counted           bool // the send counts against max_attempts
 	CredentialRefused bool
+	Said              Said // of the dependency
 
 	Values map[string]string // of a success, such as the gateway's id: kept and shown; two successes that differ in them are a conflict
 
@@ -69,6 +70,8 @@ type Finish struct {
 	// Conflict: this result contradicts another, and may be a second effect. A dead
 	// letter with that reason is not meant.
 	Conflict bool
+	Paused   bool // this answer paused its credential; the default one with its dependency
+	News     News
 	Ended    []Ended
 }
 
@@ -76,11 +79,11 @@ type Finish struct {
 // id, so it may be repeated until it is recorded. When the store has lost the
 // record it is written again from the grant.
 func (l *Ledger) Finish(ctx context.Context, t Terms, target Target, g *Grant, res Result) (Finish, error) {
-	f, gone, err := l.finish(ctx, t, target, fence{id: g.ID, runID: g.RunID, attempt: g.Attempt}, res)
+	f, gone, err := l.finish(ctx, t, target, fence{id: g.ID, runID: g.RunID, attempt: g.Attempt, generation: g.Generation}, res)
 	if err != nil || !gone {
 		return f, err
 	}
-	f, _, err = l.finish(ctx, t, target, fence{id: g.ID, runID: g.RunID, attempt: g.Attempt, copy: g.copy, request: g.raw}, res)
+	f, _, err = l.finish(ctx, t, target, fence{id: g.ID, runID: g.RunID, attempt: g.Attempt, generation: g.Generation, copy: g.copy, request: g.raw}, res)
 	return f, err
 }
 
@@ -89,6 +92,9 @@ type fence struct {
 	id      jobs.ID
 	runID   string
 	attempt int
+
+	generation int64 // of the breaker when it began
+
 	lost    bool // by recover: only if the lease has run out
 	stepped bool // and that may be the clock's doing: no loss is counted
 	blind   bool // this process does not know the kind
@@ -97,7 +103,7 @@ type fence struct {
 }
 
 func (l *Ledger) finish(ctx context.Context, t Terms, target Target, at fence, res Result) (Finish, bool, error) {
-	args := target.args(t.args(), "configured").Str("id", at.id.String()).Str("run", at.runID).Int("attempt", int64(at.attempt)).
+	args := res.Said.args(target.args(t.args(), "configured"), at.generation).Str("id", at.id.String()).Str("run", at.runID).Int("attempt", int64(at.attempt)).
 		Str("outcome", string(res.Outcome)).Str("codes", encodeCodes(res)).Str("class", string(res.Class)).Int("status", int64(res.Status)).
 		Int("duration", res.Duration.Milliseconds()).Int("delay", ceilMS(res.Delay)).Str("step", string(res.Step)).Str("reason", string(res.Reason)).
 		Flag("settles", res.Settles).Flag("acted", res.Acted).Flag("original", res.Original).Flag("counted", res.Counted).
@@ -125,10 +131,11 @@ func (l *Ledger) finish(ctx context.Context, t Terms, target Target, at fence, r
 	if r.At(0) == "gone" {
 		return Finish{}, true, nil
 	}
-	if len(r) < 4 {
+	if len(r) < 6 {
 		return Finish{}, false, unexpected("finish", r)
 	}
-	return Finish{State: jobs.State(r[0]), Reason: jobs.Reason(r[1]), How: How(r[2]), Conflict: r[3] == "1", Ended: ended(r, 4)}, false, nil
+	return Finish{State: jobs.State(r[0]), Reason: jobs.Reason(r[1]), How: How(r[2]), Conflict: r[3] == "1", News: news(r[4]), Paused: r[5] == "1",
+		Ended: ended(r, 6)}, false, nil
 }
 
 // ceilMS rounds up: a wait that was asked for is never shortened.

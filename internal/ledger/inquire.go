@@ -24,7 +24,8 @@ type Question struct {
 	// Request is zero but for its key, credential and correlation id when Bare.
 	Request jobs.Request
 
-	Tries         int // inquiries since the last news of it, this one included: the backoff grows with it
+	Generation    int64 // of the breaker, to be given back with the answer
+	Tries         int   // inquiries since the last news of it, this one included: the backoff grows with it
 	Used, Extra   int
 	Attempt       int // sends so far
 	DeadlineLeft  time.Duration
@@ -36,14 +37,15 @@ type Inquire struct {
 	Questions []Question
 	Hold      jobs.Hold     // why no more may be asked; none when no more are due
 	Next      time.Duration // when it is worth asking again; at most a second
+	News      News
 }
 
 // Inquire hands out at most want inquiries that are due, of kinds whose inquiry the
-// process knows. Each costs a token and is this process' alone until lease is over;
+// process knows. Each costs a token, its share of the drain lane or a probe's permit, and is this process' alone until lease is over;
 // one whose answer never comes is handed out again then, and nothing was counted.
 func (l *Ledger) Inquire(ctx context.Context, t Terms, kinds []jobs.Kind, want int, runID string, lease time.Duration) (Inquire, error) {
-	args := expectArgs(t.Budget.Args(new(luascript.Args)), t.Expect).Int("want", int64(want)).Str("kinds", words(kinds)).Str("run", runID).
-		Int("lease", lease.Milliseconds()).Int("max_in_flight", int64(t.MaxInFlight))
+	args := expectArgs(t.gateArgs(new(luascript.Args)), t.Expect).Int("want", int64(want)).Str("kinds", words(kinds)).Str("run", runID).
+		Int("lease", lease.Milliseconds())
 	r, err := inquireScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
 	if err != nil {
 		return Inquire{}, err
@@ -51,16 +53,16 @@ func (l *Ledger) Inquire(ctx context.Context, t Terms, kinds []jobs.Kind, want i
 	if err := unstepped(r); err != nil {
 		return Inquire{}, err
 	}
-	if len(r) < 2 {
+	if len(r) < 4 {
 		return Inquire{}, unexpected("inquire", r)
 	}
-	out := Inquire{Hold: jobs.Hold(r[0]), Next: ms(r.Int(1))}
-	for i := 2; i+6 < len(r) && r[i] == "ask"; i += 7 {
+	out := Inquire{Hold: jobs.Hold(r[0]), Next: ms(r.Int(1)), News: news(r[3])}
+	for i := 4; i+6 < len(r) && r[i] == "ask"; i += 7 {
 		q, err := newQuestion(r[i+1 : i+7])
 		if err != nil {
 			return Inquire{}, err
 		}
-		q.RunID = runID
+		q.RunID, q.Generation = runID, r.Int(2)
 		out.Questions = append(out.Questions, q)
 	}
 	return out, nil
@@ -106,13 +108,15 @@ type Inquired struct {
 	Wait       time.Duration // until the next attempt, where the operation goes back to waiting
 	StayDead   bool          // after "not found" a person decides
 	NotApplied bool          // "failed" means that the operation may go on
+
+	Said Said // of the dependency
 }
 
 // Inquired records the answer of an inquiry. It is idempotent for the run id. One that
 // comes when the operation has moved on is known and changes nothing, unless it says
 // that the operation took effect.
-func (l *Ledger) Inquired(ctx context.Context, dep jobs.Dependency, keep jobs.Retention, q Question, in Inquired) (Finish, error) {
-	args := retentionArgs(new(luascript.Args), keep).Str("id", q.ID.String()).Str("run", q.RunID).Str("answer", string(in.Answer)).Str("base", in.BaseURL).
+func (l *Ledger) Inquired(ctx context.Context, t Terms, q Question, in Inquired) (Finish, error) {
+	args := in.Said.args(retentionArgs(t.gateArgs(new(luascript.Args)), t.Retention), q.Generation).Str("id", q.ID.String()).Str("run", q.RunID).Str("answer", string(in.Answer)).Str("base", in.BaseURL).
 		Int("duration", in.Duration.Milliseconds()).Int("status", int64(in.Status)).Int("delay", ceilMS(in.Delay)).Int("wait", ceilMS(in.Wait)).
 		Flag("stay_dead", in.StayDead).Flag("not_applied", in.NotApplied)
 	if in.Error != "" {
@@ -125,17 +129,17 @@ func (l *Ledger) Inquired(ctx context.Context, dep jobs.Dependency, keep jobs.Re
 		}
 		args.Bytes("result", values)
 	}
-	r, err := inquiredScript.Run(ctx, l.rdb, l.slot(dep), args)
+	r, err := inquiredScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
 	if err != nil {
 		return Finish{}, err
 	}
 	if r.At(0) == "gone" {
 		return Finish{How: HowStale}, nil
 	}
-	if len(r) < 4 {
+	if len(r) < 5 {
 		return Finish{}, unexpected("inquired", r)
 	}
-	return Finish{State: jobs.State(r[0]), Reason: jobs.Reason(r[1]), How: How(r[2]), Conflict: r[3] == "1", Ended: ended(r, 4)}, nil
+	return Finish{State: jobs.State(r[0]), Reason: jobs.Reason(r[1]), How: How(r[2]), Conflict: r[3] == "1", News: news(r[4]), Ended: ended(r, 5)}, nil
 }
 
 // ErrBacklogFull is returned when so many operations are on their way that no more

@@ -51,7 +51,7 @@ func (b *bundle) inquired(q Question, answer jobs.InquiryAnswer, changes ...func
 	for _, c := range changes {
 		c(&in)
 	}
-	f, err := b.Inquired(b.Context(), dep, b.terms.Retention, q, in)
+	f, err := b.Inquired(b.Context(), b.terms, q, in)
 	b.must(err)
 	b.check()
 	return f
@@ -644,7 +644,7 @@ func TestLateSuccessOfAnInquiry(t *testing.T) {
 func TestInquiriesAndRetriesTakeTurns(t *testing.T) {
 	each(t, func(s *suite) {
 		s.test("for one token after the other", func(b *bundle) {
-			b.terms.Budget.FloorMilliPerSecond = 0
+			b.terms.Gate.FloorMilliPerSecond = 0
 			b.class(jobs.IdempotencyNone)
 			b.asks()
 			for i := range 6 {

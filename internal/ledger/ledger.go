@@ -67,8 +67,7 @@ func (l *Ledger) global(name string) string { return l.namespace + ":" + name }
 // passed with every call: they are read at each decision, not stored.
 type Terms struct {
 	Dependency  jobs.Dependency
-	Budget      budget.Params
-	MaxInFlight int           // released and attempting, over all processes; 0: no limit
+	Gate        budget.Params // the zero value: those that a worker said last
 	MinResponse time.Duration // no attempt with less time than this before the deadline
 	Retention   jobs.Retention
 	ClaimLease  time.Duration // from begin until an attempt counts as lost; 0: not known here
@@ -102,9 +101,17 @@ func unstepped(r luascript.Reply) error {
 	return nil
 }
 
+// gateArgs adds the parameters of the gate, if the caller has any.
+func (t Terms) gateArgs(a *luascript.Args) *luascript.Args {
+	if t.Gate != (budget.Params{}) {
+		t.Gate.Args(a)
+	}
+	return a
+}
+
 func (t Terms) args() *luascript.Args {
 	a := new(luascript.Args)
-	t.Budget.Args(a).Int("min_response", t.MinResponse.Milliseconds())
+	t.gateArgs(a).Int("min_response", t.MinResponse.Milliseconds())
 	if t.Seen > 0 {
 		a.Int("seen", t.Seen)
 	}

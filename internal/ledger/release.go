@@ -13,14 +13,19 @@ import (
 // it returns to the waiting room: a lost queue entry costs at most this.
 const ReleaseLease = 30 * time.Second
 
-// Lane tells first attempts from retries.
+// Lane is what an operation left the waiting room for.
 type Lane string
 
 // The lanes.
 const (
-	LaneFirst Lane = "first"
-	LaneRetry Lane = "retry"
+	LaneFirst Lane = "first" // a first attempt that is no backlog
+	LaneRetry Lane = "retry" // for a token
+	LaneDrain Lane = "lane"  // backlog, beside the tokens
+	LaneProbe Lane = "probe" // for a permit of the half-open breaker
 )
+
+// Lanes lists the lanes.
+var Lanes = []Lane{LaneFirst, LaneRetry, LaneDrain, LaneProbe}
 
 // Delivery is one pass of an operation through the queue.
 type Delivery struct {
@@ -53,14 +58,15 @@ type Release struct {
 	Now        time.Time     // Redis' clock, as it is
 	Begins     int64         // attempts written ahead, ever
 	RolledBack time.Time     // since when the store is known to have lost attempts; zero: it has not, or a person resumed
-	Held       []Held        // retries that came due in this call and stay, for the reason in Hold; each is told of once
-	Ended      []Ended       // what could not make its deadline
+	News       News
+	Held       []Held  // retries that came due in this call and stay, for the reason in Hold; each is told of once
+	Ended      []Ended // what could not make its deadline
 }
 
 // Release lets at most want due operations of the given kinds leave the waiting
 // room. It changes nothing of those it holds.
 func (l *Ledger) Release(ctx context.Context, t Terms, kinds []jobs.Kind, want int) (Release, error) {
-	args := expectArgs(t.args(), t.Expect).Int("want", int64(want)).Str("kinds", words(kinds)).Int("max_in_flight", int64(t.MaxInFlight)).
+	args := expectArgs(t.args(), t.Expect).Int("want", int64(want)).Str("kinds", words(kinds)).
 		Int("release_lease", ReleaseLease.Milliseconds()).Int("lease", t.ClaimLease.Milliseconds())
 	r, err := releaseScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
 	if err != nil {
@@ -69,14 +75,14 @@ func (l *Ledger) Release(ctx context.Context, t Terms, kinds []jobs.Kind, want i
 	if err := unstepped(r); err != nil {
 		return Release{}, err
 	}
-	if len(r) < 6 {
+	if len(r) < 7 {
 		return Release{}, unexpected("release", r)
 	}
-	out := Release{Hold: jobs.Hold(r[0]), Next: ms(r.Int(1)), More: r[2] == "1", Now: time.UnixMilli(r.Int(3)).UTC(), Begins: r.Int(4)}
+	out := Release{Hold: jobs.Hold(r[0]), Next: ms(r.Int(1)), More: r[2] == "1", Now: time.UnixMilli(r.Int(3)).UTC(), Begins: r.Int(4), News: news(r[6])}
 	if at := r.Int(5); at > 0 {
 		out.RolledBack = time.UnixMilli(at).UTC()
 	}
-	i := 6
+	i := 7
 	for ; i+5 < len(r) && r[i] == "give"; i += 6 {
 		id, err := jobs.ParseID(r[i+1])
 		if err != nil {

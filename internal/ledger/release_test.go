@@ -104,7 +104,7 @@ func TestReleaseIsBoundedByTheGate(t *testing.T) {
 			b.wantHold(b.releaseUpTo(0), 0, jobs.HoldSlots)
 		})
 		s.test("by max_in_flight over all processes, claims included", func(b *bundle) {
-			b.terms.MaxInFlight = 3
+			b.terms.Gate.MaxInFlight = 3
 			for i := range 5 {
 				b.add(fmt.Sprint("o", i))
 			}

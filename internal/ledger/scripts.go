@@ -24,6 +24,7 @@ var (
 	askLibrary      = luascript.Library{Name: "ask", Source: source("ask")}
 	rollbackLibrary = luascript.Library{Name: "rollback", Source: source("rollback")}
 	settleLibrary   = luascript.Library{Name: "settle", Source: source("settle")}
+	heldLibrary     = luascript.Library{Name: "held", Source: source("held")}
 )
 
 // Every script is composed of the libraries that it needs, in the order in which
@@ -37,23 +38,25 @@ var (
 	submitScript    = script("submit", budget.Library, dedupe.Identity, dedupe.Claim, rollbackLibrary)
 	releaseScript   = script("release", budget.Library, rollbackLibrary)
 	beginScript     = script("begin", budget.Library, dedupe.Claim, rollbackLibrary)
-	abandonScript   = script("abandon", dedupe.Claim)
-	finishScript    = script("finish", dedupe.Claim)
+	abandonScript   = script("abandon", budget.Library, dedupe.Claim)
+	finishScript    = script("finish", budget.Library, heldLibrary, dedupe.Claim)
 	recoverScript   = script("recover")
-	sweepScript     = script("sweep")
+	sweepScript     = script("sweep", budget.Library)
 	retentionScript = script("retention")
 	cancelScript    = script("cancel")
 	requeueScript   = script("requeue")
 	resolveScript   = script("resolve")
 	stopScript      = script("stop")
-	pauseScript     = script("pause")
+	pauseScript     = script("pause", budget.Library, heldLibrary)
 	inquireScript   = script("inquire", budget.Library)
-	inquiredScript  = script("inquired")
+	inquiredScript  = script("inquired", budget.Library, heldLibrary)
 	reconcileScript = script("reconcile")
 	voidedScript    = script("voided")
+	firstsScript    = script("first_attempts", budget.Library)
+	overrideScript  = script("override")
 )
 
 // Scripts lists every script, for tests and for loading them ahead.
 var Scripts = []*luascript.Script{submitScript, releaseScript, beginScript, abandonScript, finishScript, recoverScript,
 	sweepScript, retentionScript, cancelScript, requeueScript, resolveScript, stopScript, pauseScript,
-	inquireScript, inquiredScript, reconcileScript, voidedScript}
+	inquireScript, inquiredScript, reconcileScript, voidedScript, firstsScript, overrideScript}

@@ -10,16 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/luascript"
 )
 
 // MaxBatch is how many operations one call of [Ledger.Submit] takes.
 const MaxBatch = 100
-
-// countedWithin is how old a reported send may be to count as a first attempt in
-// the budget: the width of the breaker's window.
-const countedWithin = 10 * time.Second
 
 // spans are the milliseconds in what submit.lua says; people read 2160h0m0s better.
 var spans = regexp.MustCompile(`\b\d+ ms\b`)
@@ -32,6 +29,7 @@ type SubmitTerms struct {
 	Terms
 	MaxBacklog int64
 	ClaimLease time.Duration // shortens a key's safe window, see policy.SafeUntil
+	Jitter     int64         // 0 to 1000, drawn anew for each call: of the open time, should a reported failure open the breaker
 }
 
 // Submit writes at most [MaxBatch] prepared operations of one dependency, and
@@ -59,8 +57,10 @@ func (l *Ledger) submit(ctx context.Context, t SubmitTerms, entries []Entry) (r 
 	if len(entries) > MaxBatch {
 		return nil, false, fmt.Errorf("submit: %d operations in one call, at most %d", len(entries), MaxBatch)
 	}
-	args := t.args().Int("n", int64(len(entries))).Int("keys", t.Retention.KeysMS).Int("max_backlog", t.MaxBacklog).
-		Int("lease", t.ClaimLease.Milliseconds()).Int("counted_within", countedWithin.Milliseconds())
+	spare := t.Gate // a submission may come from anywhere: what the workers say counts
+	t.Gate = budget.Params{}
+	args := spare.SpareArgs(t.args()).Int("jitter", t.Jitter).Int("n", int64(len(entries))).Int("keys", t.Retention.KeysMS).Int("max_backlog", t.MaxBacklog).
+		Int("lease", t.ClaimLease.Milliseconds())
 	for i, e := range entries {
 		if e.Dependency != t.Dependency {
 			return nil, false, fmt.Errorf("submit %s: belongs to dependency %s, not %s", e.ID, e.Dependency, t.Dependency)
@@ -119,7 +119,7 @@ func (l *Ledger) SubmitBegun(ctx context.Context, t SubmitTerms, target Target, 
 
 // begun is the grant of an attempt that submit wrote ahead.
 func (e Entry) begun(target Target, runID string, facts []string) (*Grant, error) {
-	if len(facts) < 5 {
+	if len(facts) < 6 {
 		return nil, unexpected("submit", facts)
 	}
 	key, credential := e.meta.Key, orDefault(e.meta.Credential)
@@ -135,7 +135,8 @@ func (e Entry) begun(target Target, runID string, facts []string) (*Grant, error
 	return newGrant(e.ID, runID, e.request, map[string]string{"attempt": "1", "lease_left": facts[0], "deadline_left": facts[1], "seq": facts[2],
 		"started": facts[3], "target": facts[4], "used": "1", "unknown": "0", "class": string(class), "safe_for": safe, "ikey": key, "cred": credential,
 		"corr": e.meta.Correlation, "fp": e.meta.Fingerprint, "created": facts[3], "idem": e.meta.Idempotency,
-		"deadline": strconv.FormatInt(deadline, 10), "window": strconv.FormatInt(e.meta.WindowMS, 10), "first": facts[3]})
+		"deadline": strconv.FormatInt(deadline, 10), "window": strconv.FormatInt(e.meta.WindowMS, 10), "first": facts[3],
+		"generation": facts[5]})
 }
 
 func receipt(e Entry, f luascript.Reply) jobs.Receipt {

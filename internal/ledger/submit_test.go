@@ -209,7 +209,7 @@ func TestSubmitReportsSends(t *testing.T) {
 			}
 		})
 		s.test("it fills the budget as one first attempt, unless counted, not sent, or long ago", func(b *bundle) {
-			b.terms.Budget.FloorMilliPerSecond = 0
+			b.terms.Gate.FloorMilliPerSecond = 0
 			fills := func(key string, want string, changes ...change) {
 				b.Helper()
 				b.tokens(0)

@@ -44,7 +44,7 @@ func (w *walk) answerSome(t *rapid.T) {
 	}
 	name := q.ID.String()
 	o, before := w.ops[name], w.records()[name]
-	f, err := w.Inquired(w.Context(), dep, w.terms.Retention, q.Question, Inquired{Answer: q.answer, BaseURL: q.base, NotApplied: !q.final,
+	f, err := w.Inquired(w.Context(), w.terms, q.Question, Inquired{Answer: q.answer, BaseURL: q.base, NotApplied: !q.final,
 		StayDead: rapid.Bool().Draw(t, "stays dead"), Delay: rapid.SampledFrom([]time.Duration{0, minute}).Draw(t, "next inquiry")})
 	w.must(err)
 	if q.said && f.How == HowOwn {

@@ -198,11 +198,11 @@ func (w *walk) violations() []string {
 	if int(snapshot.Begins) != w.begins {
 		say("%d begins counted, %d granted", snapshot.Begins, w.begins)
 	}
-	limit := w.terms.Budget.Cap * 1000
+	limit := w.terms.Gate.Cap * 1000
 	if t := snapshot.TokensMilli; t < -1 || t > limit {
 		say("%d milli-tokens, cap is %d", t, limit)
 	}
-	earned := limit + w.terms.Budget.RatioMilli*int64(w.firsts) + w.passed.Milliseconds()*w.terms.Budget.FloorMilliPerSecond/1000
+	earned := limit + w.terms.Gate.RatioMilli*int64(w.firsts) + w.passed.Milliseconds()*w.terms.Gate.FloorMilliPerSecond/1000
 	if spent := int64(w.extra) * 1000; spent > earned {
 		say("%d milli-tokens spent on extra calls, at most %d were earned", spent, earned)
 	}

@@ -64,9 +64,9 @@ func newWalk(rt *rapid.T, store *miniredis.Miniredis, b *bundle) *walk {
 	c := rapid.SampledFrom(walkKinds).Draw(rt, "class")
 	b.kinds = []jobs.Kind{jobs.Kind(c)}
 	w.config[b.kinds[0]] = conditions{class: c, base: "https://pay.example", header: "Idempotency-Key"}
-	b.terms.Budget.Cap = 3
-	b.terms.Budget.FloorMilliPerSecond = 200
-	b.terms.MaxInFlight = rapid.SampledFrom([]int{0, 2}).Draw(rt, "max in flight")
+	b.terms.Gate.Cap = 3
+	b.terms.Gate.FloorMilliPerSecond = 200
+	b.terms.Gate.MaxInFlight = rapid.SampledFrom([]int64{0, 2}).Draw(rt, "max in flight")
 	b.terms.Retention = jobs.Retention{SucceededMS: 3600_000, CancelledMS: 3600_000, DeadMS: 7200_000, KeysMS: (10000 * hour).Milliseconds()}
 	b.maxAttempts = 4
 	b.spec.Kind = b.kinds[0]

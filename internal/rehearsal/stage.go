@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"redrive/internal/budget"
 	"redrive/internal/config"
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
@@ -193,7 +192,7 @@ func (s *stage) submitTerms(d *config.Dependency) ledger.SubmitTerms {
 	keep := s.config.Retention
 	return ledger.SubmitTerms{
 		Terms: ledger.Terms{Dependency: d.Name, MinResponse: d.MinResponse,
-			Budget:    budget.Params{RatioMilli: d.Budget.RatioMilli, Cap: d.Budget.Cap, FloorMilliPerSecond: d.Budget.FloorMilliPerSecond},
+			Gate:      worker.GateParams(d),
 			Retention: jobs.Retention{SucceededMS: keep.Succeeded.Milliseconds(), CancelledMS: keep.Cancelled.Milliseconds(), KeysMS: keep.Keys.Milliseconds()}},
 		MaxBacklog: d.MaxBacklog, ClaimLease: policy.ClaimLease(d.Timeout),
 	}

@@ -285,7 +285,7 @@ func (s *shop) terms() ledger.SubmitTerms {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	return ledger.SubmitTerms{
 		Terms: ledger.Terms{Dependency: spec.Dependency, MinResponse: ms(spec.MinResponseMS), Retention: spec.Retention,
-			Budget: budget.Params{RatioMilli: spec.BudgetRatioMilli, Cap: spec.BudgetCap, FloorMilliPerSecond: spec.BudgetFloorMilliPerSecond}},
+			Gate: budget.Params{RatioMilli: spec.BudgetRatioMilli, Cap: spec.BudgetCap, FloorMilliPerSecond: spec.BudgetFloorMilliPerSecond}},
 		MaxBacklog: spec.MaxBacklog, ClaimLease: policy.ClaimLease(ms(spec.TimeoutMS)),
 	}
 }

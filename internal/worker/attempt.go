@@ -73,7 +73,7 @@ func (c *conveyor) deliver(ctx context.Context, d ledger.Delivery) {
 		c.remember(k, b.Grant)
 		c.attempt(ctx, k, d, b.Grant, startedAt)
 	case ledger.BeginHeld:
-		if d.Lane == ledger.LaneRetry {
+		if d.Lane != ledger.LaneFirst {
 			c.r.refused(c.d.name, d.ID, 0, metrics.Refusal(b.Hold), "", "", slog.LevelInfo)
 		}
 	case ledger.BeginEnded:
@@ -160,7 +160,9 @@ func (c *conveyor) call(ctx context.Context, k *kind, d ledger.Delivery, g *ledg
 		// A secret that cannot be read now may be readable soon: as with a refused
 		// credential the operation waits. One that does not exist never will be.
 		cl := unsent(!errors.Is(err, ErrNoCredential), err.Error())
-		return c.decide(k, g, cl, gateway.Answer{Err: err.Error()}, startedAt)
+		res := c.decide(k, g, cl, gateway.Answer{Err: err.Error()}, startedAt)
+		res.Said = c.d.said(cl, gateway.Answer{}, false, c.r.random)
+		return res
 	}
 	*sent = true
 	c.r.o.Metrics.StartLateness(c.d.name, c.lateness(d))
@@ -246,6 +248,10 @@ func (c *conveyor) finish(ctx context.Context, k *kind, g *ledger.Grant, res led
 // recorded looks at what the ledger made of a result.
 func (c *conveyor) recorded(g *ledger.Grant, res ledger.Result, f ledger.Finish) {
 	c.r.endings(c.d.name, f.Ended)
+	c.r.news(c.d.name, f.News)
+	if f.Paused {
+		c.r.credentialPaused(c.d.name, g.Request.Credential)
+	}
 	if f.How == ledger.HowStale && res.Outcome == jobs.OutcomeSucceeded {
 		c.tellSuccess(g.RunID)
 	}

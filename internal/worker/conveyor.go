@@ -215,7 +215,7 @@ func (c *conveyor) expect(in time.Duration) {
 // nudged is expect for what another process says: of no use while nothing may leave.
 func (c *conveyor) nudged(in time.Duration) {
 	c.mu.Lock()
-	open := c.hold == jobs.HoldNone || c.hold == jobs.HoldBudget
+	open := c.hold == jobs.HoldNone || c.hold == jobs.HoldBudget || c.hold == jobs.HoldLane
 	c.mu.Unlock()
 	if open {
 		c.expect(in)

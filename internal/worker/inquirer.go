@@ -61,6 +61,7 @@ func (i *inquirer) loop(taking, sending context.Context) {
 			if err != nil {
 				r.failed(taking, "inquiries not taken", i.c.d.name, err)
 			}
+			r.news(i.c.d.name, asked.News)
 			for _, q := range asked.Questions {
 				i.begin(sending, q)
 			}
@@ -110,7 +111,7 @@ func (i *inquirer) ask(ctx context.Context, q ledger.Question) {
 	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "inquiry", attrs...)
 
 	write := func(ctx context.Context) error {
-		f, err := r.ledger.Inquired(ctx, i.c.d.name, i.c.d.terms.Retention, q, in)
+		f, err := r.ledger.Inquired(ctx, i.c.d.terms, q, in)
 		if err != nil {
 			return err
 		}
@@ -142,6 +143,7 @@ func (i *inquirer) call(ctx context.Context, k *kind, q ledger.Question) (in led
 		CorrelationID: q.CorrelationID, Timeout: d.timeout})
 	in.Status, in.Duration = answer.Sample.Status, answer.Duration
 	cl := policy.Classify(answer.Sample, jobs.IdempotencyNatural)
+	in.Said = d.said(cl, answer, true, r.random)
 	in.Delay = policy.Wait(cl.Hint.Wait, in.Delay, r.random)
 	if in.Answer, _, err = k.inquiry.Read.Read(answer.Sample); err != nil {
 		in.Error = err.Error()
@@ -166,7 +168,7 @@ func (i *inquirer) complain(q ledger.Question, left []error) {
 		if errors.As(err, &re) {
 			what += " " + re.Field
 		}
-		if _, before := i.c.d.said.LoadOrStore("inquiry result "+what, true); !before {
+		if _, before := i.c.d.told.LoadOrStore("inquiry result "+what, true); !before {
 			i.c.r.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "result of an inquiry left out",
 				append(about(i.c.d.name, q.ID, 0, q.CorrelationID), slog.Any("err", err))...)
 		}
@@ -177,6 +179,7 @@ func (i *inquirer) complain(q ledger.Question, left []error) {
 func (i *inquirer) recorded(q ledger.Question, in ledger.Inquired, f ledger.Finish) {
 	r, dep := i.c.r, i.c.d.name
 	r.endings(dep, f.Ended)
+	r.news(dep, f.News)
 	if f.How == ledger.HowLate {
 		r.o.Metrics.LateResult(dep)
 	}

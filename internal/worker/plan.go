@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"redrive/internal/budget"
 	"redrive/internal/config"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -28,11 +27,13 @@ type dependency struct {
 	baseURL string
 	timeout time.Duration
 	slots   int
-	terms   ledger.Terms
-	kinds   map[jobs.Kind]*kind
-	known   []jobs.Kind // the keys of kinds, sorted
-	rules   *policy.Rules
-	said    sync.Map // of string: which rules and results the log has complained about
+	// slowCall: an answer that takes longer is a failure to the breaker; 0: none does.
+	slowCall time.Duration
+	terms    ledger.Terms
+	kinds    map[jobs.Kind]*kind
+	known    []jobs.Kind // the keys of kinds, sorted
+	rules    *policy.Rules
+	told     sync.Map // of string: which rules and results the log has complained about
 }
 
 // kind is how operations of one sort are sent by this process.
@@ -53,12 +54,11 @@ func newPlan(c *config.Config) (*plan, error) {
 	p := &plan{dependencies: map[jobs.Dependency]*dependency{}, specs: c.KindSpecs(), grace: c.ShutdownGrace}
 	for name, d := range c.Dependencies {
 		p.dependencies[name] = &dependency{
-			name: name, baseURL: d.BaseURL, timeout: d.Timeout, slots: d.Slots, kinds: map[jobs.Kind]*kind{}, rules: d.Rules,
+			name: name, baseURL: d.BaseURL, timeout: d.Timeout, slots: d.Slots, slowCall: d.Breaker.SlowCall, kinds: map[jobs.Kind]*kind{}, rules: d.Rules,
 			terms: ledger.Terms{
-				Dependency: name,
-				Budget: budget.Params{RatioMilli: d.Budget.RatioMilli, Cap: d.Budget.Cap,
-					FloorMilliPerSecond: d.Budget.FloorMilliPerSecond},
-				MaxInFlight: d.MaxInFlight, MinResponse: d.MinResponse, ClaimLease: policy.ClaimLease(d.Timeout),
+				Dependency:  name,
+				Gate:        GateParams(d),
+				MinResponse: d.MinResponse, ClaimLease: policy.ClaimLease(d.Timeout),
 			},
 		}
 	}

@@ -90,6 +90,7 @@ func (c *conveyor) release(ctx context.Context) {
 	c.r.sawClock(asked, rel.Now)
 	c.memory.saw(rel.Begins)
 	c.rolledBack(rel.RolledBack)
+	c.r.news(c.d.name, rel.News)
 	c.paused.Store(rel.Hold == jobs.HoldPaused)
 	c.mu.Lock()
 	c.hold = rel.Hold

@@ -26,6 +26,7 @@ func (c *conveyor) read(k *kind, g *ledger.Grant, answer gateway.Answer, started
 		res.Values, errs = k.results.Read(answer.Sample)
 		c.complain(g, "result left out", errs)
 	}
+	res.Said = c.d.said(cl, answer, true, c.r.random)
 	return res
 }
 
@@ -41,7 +42,7 @@ func (c *conveyor) complain(g *ledger.Grant, message string, errs []error) {
 		} else if re != nil {
 			what = fmt.Sprintf("result %s of %s", re.Field, g.ID.Kind)
 		}
-		if _, before := c.d.said.LoadOrStore(what, true); before {
+		if _, before := c.d.told.LoadOrStore(what, true); before {
 			continue
 		}
 		c.r.o.Log.LogAttrs(context.Background(), slog.LevelWarn, message,

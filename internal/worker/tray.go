@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,7 +103,7 @@ func parseDelivery(line string) (d ledger.Delivery, err error) {
 		return d, fmt.Errorf("%q is no delivery number", f[0][at+1:])
 	}
 	d.Lane = ledger.Lane(f[1])
-	if d.Lane != ledger.LaneFirst && d.Lane != ledger.LaneRetry {
+	if !slices.Contains(ledger.Lanes, d.Lane) {
 		return d, fmt.Errorf("%q is no lane", f[1])
 	}
 	if d.Losses, err = strconv.Atoi(f[2]); err != nil || d.Losses < 0 {

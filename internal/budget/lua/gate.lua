@@ -15,6 +15,8 @@
 --   hold, hold_until   a pause; hold_by, hold_note, hold_since
 --   rolled    since when the store is known to have lost attempts
 --   override  '<until> <name>=<value> ...'; override_by, override_note, override_since
+--   refused   '<credential>=<answers in a row that refused it>' for each, the dependency's own as default
+--   aside     1: a credential is paused, or operations still stand aside for one
 --   turn      whose turn it is for a token: retry or inquiry
 --   params    the parameters last used by a worker; last_now
 -- Parameters come with each call (argument gate), else those of the hash hold, else
@@ -24,7 +26,7 @@
 local gate = {}
 local CALL, WHOLE = 1000, 1000
 local FIELDS = {'tokens', 'filled_at', 'rest', 'hold', 'hold_until', 'turn', 'rolled', 'breaker', 'probes', 'window', 'park',
-  'lane', 'rate', 'fresh', 'peak', 'override', 'params'}
+  'lane', 'rate', 'fresh', 'peak', 'override', 'params', 'refused', 'aside'}
 local PARAMS = {'ratio', 'cap', 'floor', 'drain', 'per_second', 'burst', 'max_in_flight', 'slots', 'window', 'min_calls',
   'failure_rate', 'consecutive', 'open', 'max_open', 'probes', 'ramp'}
 local OVERRIDE = {ratio = 'ratio', cap = 'cap', floor = 'floor', rate = 'per_second', drain = 'drain', max_in_flight = 'max_in_flight'}
@@ -78,6 +80,7 @@ end
 
 -- turn changes the breaker's state. Results of what was sent before count no more.
 local function turn(g, state)
+  g.news[#g.news + 1] = state
   g.state, g.since, g.generation = state, g.now, g.generation + 1
   g.run, g.probes = 0, {}
   for _, b in ipairs(g.bins) do b.calls, b.failed, b.throttled = 0, 0, 0 end
@@ -149,7 +152,7 @@ end
 
 -- parse reads what is stored. What is garbled counts as missing, and is told.
 local function parse(v, now)
-  local g = {now = now, hold = v[4], hold_until = whole(v[5]) or 0, turn = v[6] or 'inquiry', rolled = whole(v[7])}
+  local g = {now = now, news = {}, hold = v[4], hold_until = whole(v[5]) or 0, turn = v[6] or 'inquiry', rolled = whole(v[7])}
   if not g.hold or g.hold == '' then g.hold = nil end
   g.p = parameters(v[17], v[16], now)
   local function read(field, n)
@@ -189,6 +192,7 @@ local function parse(v, now)
         firsts = tonumber(firsts), spent = tonumber(spent)}
     end
   end
+  g.refused, g.aside = v[18] or '', v[19] == '1'
   for untl, id in string.gmatch(v[9] or '', '(%d+)=(%S+)') do
     untl = tonumber(untl)
     if untl > now and untl <= now + 3600000 then g.probes[#g.probes + 1] = {id = id, untl = untl} end
@@ -206,7 +210,7 @@ function gate.load(now)
   loaded = g
   g.stored = v[17] or nil
   g.begun = g.released == 0 and redis.call('EXISTS', P .. 'seq') == 1
-  if not g.known and g.begun then g.garbled = true end -- its past is lost
+  if g.garbled or (not g.known and g.begun) then g.news[1] = 'repaired' end -- its past is lost
   -- Instants in the future: the clock stepped back, or a hand wrote them.
   for _, field in ipairs({'since', 'lane_filled', 'lane_grown', 'lane_cut', 'rate_filled', 'fresh', 'released'}) do
     if g[field] > now then g[field] = now end
@@ -293,6 +297,13 @@ end
 
 -- healthy: nothing in the window speaks against the dependency.
 function gate.healthy(g) return gate.window(g).failed == 0 end
+
+-- short_of: what a backlog waits for that nothing else holds.
+function gate.short_of(g)
+  if g.m < WHOLE then return 'ramp' end
+  if g.lane > 0 and gate.healthy(g) then return 'lane' end
+  return 'budget'
+end
 
 -- retries: how many calls the bucket can pay for now.
 function gate.retries(g)
@@ -453,6 +464,7 @@ function gate.report(g, sign, generation, id, hint, jitter)
     g.hints = g.hints + 1
     if g.hints >= 3 then
       g.parked = math.max(g.parked, g.now + math.min(hint + share(math.min(math.floor(hint / 2), 30000), jitter), 86430000))
+      g.news[#g.news + 1] = 'parked'
       g.hints = 0
     end
   end
@@ -478,6 +490,36 @@ function gate.flush(g, ok, failed, jitter)
   end
 end
 
+-- refused counts an answer that refused a credential, and says how many that is in a row.
+function gate.refused(g, credential)
+  local left, n = {}, 1
+  for name, v in string.gmatch(g.refused, '(%S+)=(%d+)') do
+    if name == credential then n = tonumber(v) + 1 elseif #left < 99 then left[#left + 1] = name .. '=' .. v end
+  end
+  table.insert(left, 1, credential .. '=' .. int(n))
+  g.refused = table.concat(left, ' ')
+  return n
+end
+
+-- accepted ends a credential's row of refusals.
+function gate.accepted(g, credential)
+  if g.refused == '' then return end
+  local left = {}
+  for name, v in string.gmatch(g.refused, '(%S+)=(%d+)') do
+    if name ~= credential then left[#left + 1] = name .. '=' .. v end
+  end
+  g.refused = table.concat(left, ' ')
+end
+
+-- news is what changed since it was last asked, for whoever logs it: the breaker's new
+-- states, parked, repaired. '' when nothing did.
+function gate.news(g)
+  if #g.news == 0 then return '' end
+  local text = table.concat(g.news, ',') .. ' ' .. g.why .. ' ' .. int(math.max(g.untl, g.parked))
+  g.news = {}
+  return text
+end
+
 function gate.save() dirty = true end
 
 after[#after + 1] = function()
@@ -490,5 +532,6 @@ after[#after + 1] = function()
     'probes', table.concat(probes, ' '), 'window', table.concat(bins, ' '), 'park', string.format('%d %d', g.parked, g.hints),
     'lane', string.format('%d %d %d %d %d %d', g.lane, g.lane_tokens, g.lane_rest, g.lane_filled, g.lane_grown, g.lane_cut),
     'rate', string.format('%d %d %d', g.rate_tokens, g.rate_rest, g.rate_filled), 'fresh', string.format('%d %d', g.fresh, g.released),
-    'peak', string.format('%d %d %d', g.hour, g.peak, g.peak_before), 'params', A.gate or g.stored or '')
+    'peak', string.format('%d %d %d', g.hour, g.peak, g.peak_before), 'params', A.gate or g.stored or '',
+    'refused', g.refused, 'aside', g.aside and '1' or '')
 end

@@ -10,6 +10,11 @@ INVARIANT a begin applied after this is stale; the attempt of an abandoned claim
 local now = clock()
 local op = record.load(A.id)
 if not op then return {'gone'} end
+local g = gate.load(now)
+if gate.probing(g, A.id) then -- nothing was sent under its permit
+  gate.unprobe(g, A.id)
+  gate.save()
+end
 local wait = arg('wait')
 if claim.held_by(op, A.run) then
   settle.close_attempt(op, num(op.f.attempt), 0, 'n,,0,', 0)

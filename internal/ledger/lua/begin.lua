@@ -5,16 +5,18 @@ ARGV     id, delivery, run (run id of this handler run)
          base, keyheader, window (ms)  what this process would send to and under
          max_attempts, min_response (ms), lease (claim lease, ms)
          seen           attempts written ahead, as far as this process knows
-         ratio, cap, floor; keep_succeeded, keep_cancelled (ms)
+         gate; keep_succeeded, keep_cancelled (ms)
 RETURNS  'granted', the stored request, and lines of name and value in turn: attempt, lease_left, deadline_left (ms), used, extra, unknown (1: an
          earlier attempt is unknown), safe_for (ms a resend stays safe, -1 = always, 0 = never), class, cred, ikey,
          corr, fp, target, created, deadline, refusals, losses, delivery, ...
          or 'stale' (not this delivery), 'gone' (no record or no request), 'held', why, ms | 'ended', state; then 'ended' pairs
 LIMIT    one operation
-INVARIANT grants only to the delivery that is released, once; the same run id asking again while it holds the claim
+INVARIANT grants only to the delivery that is released, once, and only what it was released for, in the breaker's same
+         generation; the same run id asking again while it holds the claim
          gets the same grant, unless a send was reported that makes this one unsafe; a token is spent once per run id
 ]]
 local now = clock()
+local g = gate.load(now)
 local op = record.load(A.id)
 local request = op and redis.call('GET', P .. 'request:' .. A.id)
 if not request then return {'gone'} end -- an operation that lost its request is ended by its deadline
@@ -31,7 +33,8 @@ local function granted(n, class, target, before)
     'fp', op.f.fp or '', 'target', target, 'created', op.f.created or '0', 'deadline', op.f.deadline or '0',
     'refusals', op.f.refusals or '0', 'losses', op.f.losses or '0', 'delivery', op.f.delivery or '0',
     'first', op.f.first or '0', 'safe', op.f.safe or '0', 'window', op.f.window or '0',
-    'unk', op.f.unk or '', 'unk_target', op.f.target or '', 'seq', int(rollback.seq()), 'started', string.match(op.f['a' .. int(n)] or '', '^%d+') or '0', 'idem', op.f.idem or 'none'}, '\n')}
+    'unk', op.f.unk or '', 'unk_target', op.f.target or '', 'seq', int(rollback.seq()), 'started', string.match(op.f['a' .. int(n)] or '', '^%d+') or '0', 'idem', op.f.idem or 'none',
+    'generation', int(g.generation)}, '\n')}
 end
 
 local class = settle.class(op, A.class)
@@ -49,6 +52,11 @@ if claim.held_by(op, A.run) then
 end
 if op.f.state ~= 'released' or op.f.delivery ~= A.delivery then return {'stale', op.f.state} end
 
+-- What a credential was refused for before somebody resumed may be mended.
+if op.f.refusals then
+  local last = string.match(op.f['a' .. int(num(op.f.sends))] or '', '^%d+')
+  if num(redis.call('HGET', P .. 'gate', 'resumed')) > num(last) then record.set(op, 'refusals', nil) end
+end
 local doomed = settle.doomed(op, arg('max_attempts'), now)
 if doomed then
   settle.leave(op, 'dead', doomed, now)
@@ -60,22 +68,28 @@ if op.f.state ~= 'released' then
   return answer({'ended', op.f.state})
 end
 
-local g = gate.load(now)
-local lane = op.f.grant
 rollback.check(g, now)
+local grant, generation = string.match(op.f.grant or '', '^(%l+) ?(%d*)$')
 local why, wait = gate.closed(g)
 if not why and g.rolled and not rollback.harmless(op, class, now) then why, wait = 'rolled_back', 1000 end
+if not why and g.aside and op.f.cred and redis.call('HEXISTS', P .. 'credentials', op.f.cred) == 1 then why, wait = 'paused', 1000 end
 if why then wait = math.min(wait, 1000) end -- a pause may be resumed early
-if not why and lane == 'retry' and not gate.spend(g) then
-  why, wait = 'budget', gate.tokens_in(g, 1)
+if not why and generation ~= '' and num(generation) ~= g.generation then why, wait = 'breaker', 1000 end
+if not why and grant == 'probe' then
+  if not gate.probe(g, op.id, now + arg('lease')) then why, wait = 'breaker', 1000 end
+elseif not why and g.state ~= 'closed' then
+  why, wait = 'breaker', 1000
+elseif not why and grant == 'retry' and not gate.spend(g) then
+  why, wait = gate.short_of(g), gate.tokens_in(g, 1)
 end
+gate.save()
 if why then
+  gate.unprobe(g, op.id)
   record.move(op, 'waiting', now, now + wait)
   record.save(op)
   return {'held', why, int(wait)}
 end
-if lane == 'first' then gate.first(g) end
-gate.save()
+if grant == 'first' then gate.first(g, 1) end
 
 local n = num(op.f.sends) + 1
 local before = settle.marked(op) and '1' or '0'

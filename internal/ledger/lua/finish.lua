@@ -11,6 +11,8 @@ ARGV     id, run, attempt
          original       1: the gateway has an original under this name: it must be read
          counted        1: the send counts against max_attempts
          refused_credential  1: the credential was refused
+         denied         1: by an answer: it counts towards the pause of the credential
+         sign, hint, generation, jitter  what the call says of the dependency: see gate.report
          lost           1: the claim's lease ran out (recover); the attempt is still fenced by its run id
          stepped        1: it may have run out by a step of the clock: no loss is counted
          error, body, status  what was answered (kept within limits by the caller); result (JSON of named values)
@@ -20,14 +22,16 @@ ARGV     id, run, attempt
          min_response; keep_succeeded, keep_cancelled (ms)
          copy, request  the worker's copy, to re-create a record that the store lost
 RETURNS  state, reason, how ('own', 'known' = recorded before, 'late', 'stale' = no such attempt, 'recreated'),
-         conflict (1: flagged by this result) or 'gone'; then 'ended' pairs
+         conflict (1: flagged by this result), news of the gate (see gate.news), 1 when this answer paused the
+         credential or 'gone'; then 'ended' pairs
 LIMIT    one operation
 INVARIANT one result per run id: saying it again changes nothing; an unknown outcome is never lost, a success never
          overwritten
 ]]
 local now = clock()
+local g = gate.load(now)
 local op = record.load(A.id)
-local how = 'own'
+local how, paused_now = 'own', false
 if not op then
   if not A.copy then return {'gone'} end
   op = record.new(A.id)
@@ -46,7 +50,8 @@ local function conflicted() return string.find(op.f.flags or '', 'conflict', 1, 
 local known_conflict = conflicted()
 local function reply()
   record.save(op)
-  return answer({op.f.state, op.f.reason or '', how, conflicted() and not known_conflict and '1' or ''})
+  return answer({op.f.state, op.f.reason or '', how, conflicted() and not known_conflict and '1' or '', gate.news(g),
+    paused_now and '1' or ''})
 end
 
 if not claim.made(op, A.run, n) then
@@ -136,6 +141,9 @@ end
 
 local over = math.max(now, num(op.f.lease)) -- until then the kernel may deliver what it wrote
 claim.drop(op)
+gate.report(g, A.sign or 'nothing', arg('generation'), op.id, arg('hint'), arg('jitter'))
+paused_now = held.note(g, op.f.cred or 'default', A.denied, A.sign)
+gate.save()
 if not A.counted then record.add(op, 'used', -1) end
 if not A.lost then record.set(op, 'losses', nil) elseif not A.stepped then record.add(op, 'losses', 1) end
 if A.refused_credential then record.add(op, 'refusals', 1) else record.set(op, 'refusals', nil) end
@@ -148,7 +156,10 @@ elseif outcome ~= 'succeeded' then
   if not settle.marked(op) then settle.cleared(op) end
 end
 
-local step, reason = A.step, A.reason
+local step, reason, delay = A.step, A.reason, arg('delay')
+if A.denied and step == 'end' and reason == 'misconfigured' and held.paused(g, op.f.cred or 'default') then
+  step, delay = 'retry', math.max(delay, 5000) -- a rotated key costs no operation
+end
 if outcome == 'succeeded' or op.f.known_ok then
   -- Beside a send that no key ties to this one, a success may be the second effect.
   if settle.marked(op) and (op.f.idem == 'none' or op.f.target ~= target) then record.flag(op, 'conflict') end
@@ -159,9 +170,9 @@ elseif op.f.cancel then
 elseif step == 'conflict' then
   record.move(op, 'dead', now, nil, 'conflict')
 elseif A.blind then
-  record.move(op, 'waiting', now, now + arg('delay'))
+  record.move(op, 'waiting', now, now + delay)
 elseif step == 'retry' then
-  local at = now + arg('delay')
+  local at = now + delay
   local class = settle.class(op, A.configured)
   local digest = settle.digest(class, A.base, op.f.cred or 'default', A.keyheader, op.f.ikey or string.gsub(op.id, '/', ':', 1))
   if not settle.safe(op, class, digest, at) then
@@ -175,7 +186,7 @@ elseif step == 'ask' then
   -- The original stands at the gateway under this name, and only it can tell.
   if A.original and not settle.marked(op) then settle.mark(op, n, settle.apart('other', A.base, op.f.cred or 'default'), over) end
   -- Nothing unknown any more: what policy asked about was settled meanwhile.
-  settle.leave(op, 'waiting', nil, now, now + math.max(arg('delay'), 1000))
+  settle.leave(op, 'waiting', nil, now, now + math.max(delay, 1000))
 else
   settle.leave(op, 'dead', reason, now)
 end

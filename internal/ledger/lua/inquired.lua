@@ -9,9 +9,11 @@ ARGV     id, run
          stay_dead      1: after "not found" a person decides (after_not_found: dead)
          not_applied    1: "failed" means that the operation may go on (failed_means: not_applied)
          result         of succeeded: JSON of named values
+         sign, hint, generation, jitter  what the call says of the dependency: see gate.report
+         denied         1: the credential was refused
          keep_succeeded, keep_cancelled (ms)
 RETURNS  state, reason, how ('own', 'known' = said before or about another list of attempts, 'late'), conflict (1:
-         flagged by this answer) or 'gone'; then 'ended' pairs
+         flagged by this answer), news of the gate or 'gone'; then 'ended' pairs
 LIMIT    one operation
 INVARIANT "failed" counts only when asked after the settle time, and where the other side took one of several attempts
          never; it and "not found" only where every unknown attempt went
@@ -20,6 +22,7 @@ INVARIANT "failed" counts only when asked after the settle time, and where the o
          the other side had taken it; a success is never overwritten
 ]]
 local now = clock()
+local g = gate.load(now)
 local op = record.load(A.id)
 if not op then return {'gone'} end
 local how = 'own'
@@ -27,7 +30,7 @@ local function conflicted() return string.find(op.f.flags or '', 'conflict', 1, 
 local known_conflict = conflicted()
 local function reply()
   record.save(op)
-  return answer({op.f.state, op.f.reason or '', how, conflicted() and not known_conflict and '1' or ''})
+  return answer({op.f.state, op.f.reason or '', how, conflicted() and not known_conflict and '1' or '', gate.news(g)})
 end
 
 if op.f.state ~= 'unresolved' or op.f.irun ~= A.run then
@@ -53,6 +56,9 @@ if op.f.state ~= 'unresolved' or op.f.irun ~= A.run then
   return reply()
 end
 
+gate.report(g, A.sign or 'nothing', arg('generation'), op.id, arg('hint'), arg('jitter'))
+held.note(g, op.f.cred or 'default', A.denied, A.sign)
+gate.save()
 local asked = num(op.f.iasked)
 local text = settle.keep_error(op, A.error or '')
 

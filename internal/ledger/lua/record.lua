@@ -74,16 +74,10 @@ function record.save(op)
   keep(op)
 end
 
--- lane: a first attempt never queues behind a retry without a token.
-function record.lane(op)
-  if num(op.f.sends) == 0 then return 'first' end
-  return 'retry'
-end
-
 -- backlog: operations on their way, held against max_backlog.
 function record.backlog()
   local n = 0
-  for _, index in ipairs({'waiting', 'due:first', 'due:retry', 'released:first', 'released:retry', 'claims', 'unresolved'}) do
+  for _, index in ipairs({'waiting', 'due:first', 'due:retry', 'aside', 'released:first', 'released:retry', 'claims', 'unresolved'}) do
     n = n + redis.call('ZCARD', P .. index)
   end
   return n
@@ -138,7 +132,7 @@ end
 after[#after + 1] = record.flush
 
 local INDEXES = {
-  waiting = {'waiting', 'due:first', 'due:retry'},
+  waiting = {'waiting', 'due:first', 'due:retry'}, -- or aside, where the field says so
   released = {'released:first', 'released:retry'},
   attempting = {'claims'},
   unresolved = {'unresolved', 'asking', 'giveup'},
@@ -147,8 +141,27 @@ local INDEXES = {
   cancelled = {'done'},
 }
 
+-- latest is the last instant at which an attempt could still be made: the deadline,
+-- or the end of the key's window where only a resend under the key is left.
+local function latest(f)
+  local at = num(f.deadline)
+  if f.unk and f.safe and f.idem ~= 'natural' then at = math.min(at, num(f.safe)) end
+  return at
+end
+
 local function unindex(op)
   for _, index in ipairs(INDEXES[op.f.state] or {}) do op.places[index] = false end
+  if op.f.aside then
+    op.places.aside = false
+    record.set(op, 'aside', nil)
+  end
+end
+
+-- put_aside takes a waiting operation out of its lane while its credential is paused.
+function record.put_aside(op)
+  unindex(op)
+  record.set(op, 'aside', '1')
+  op.places.aside = int(latest(op.f))
 end
 
 -- forget removes an index entry whose record is gone; it is counted once.
@@ -164,33 +177,28 @@ local function retain(op)
   return int(num(op.f.since) + span)
 end
 
--- latest is the last instant at which an attempt could still be made: the deadline,
--- or the end of the key's window where only a resend under the key is left.
-local function latest(f)
-  local at = num(f.deadline)
-  if f.unk and f.safe and f.idem ~= 'natural' then at = math.min(at, num(f.safe)) end
-  return at
-end
-
 -- unmarked: the last unknown outcome of the operation was settled while its state stays.
 function record.unmarked(op)
   if op.f.state == 'cancelled' then op.places.done = retain(op) end
   if op.f.state ~= 'waiting' then return end
-  if redis.call('ZSCORE', P .. 'waiting', op.id) then
+  if op.f.aside then
+    op.places.aside = int(latest(op.f))
+  elseif redis.call('ZSCORE', P .. 'waiting', op.id) then
     op.places.waiting = int(math.min(num(op.f.next), latest(op.f)))
   else
-    op.places['due:' .. record.lane(op)] = int(latest(op.f))
+    op.places['due:retry'] = int(latest(op.f)) -- it was sent once
   end
 end
 
 -- enlane puts a waiting operation that is due into its lane, where what must leave
--- first stands first. Returns class and correlation id of a retry.
-function record.enlane(id)
+-- first stands first. deferred: a first attempt that came due now is backlog, like a
+-- retry. Returns sends, class and correlation id of a retry.
+function record.enlane(id, deferred)
   local v = redis.call('HMGET', P .. 'op:' .. id, 'deadline', 'sends', 'unk', 'safe', 'idem', 'class', 'corr')
   if not v[1] then return record.forget('waiting', id) end
   local sends = num(v[2])
   record.place('waiting', id)
-  record.place(sends == 0 and 'due:first' or 'due:retry', id, int(latest({deadline = v[1], unk = v[3], safe = v[4], idem = v[5]})))
+  record.place(sends == 0 and not deferred and 'due:first' or 'due:retry', id, int(latest({deadline = v[1], unk = v[3], safe = v[4], idem = v[5]})))
   if sends > 0 then return sends, v[6] or '-', v[7] or '-' end
 end
 

@@ -9,13 +9,13 @@ ARGV     n              operations in this call
          keys           dedupe window in ms, 0 = for ever
          max_backlog    operations on their way at most; 10 % more for unknown outcomes
          lease          claim lease in ms
-         ratio, cap, floor             the bucket (milli-tokens, tokens, milli-tokens/s)
+         gate_spare       parameters of the gate, where no worker ever said its own
+         jitter           0..1000, see gate.report
          keep_succeeded, keep_cancelled (ms)
-         counted_within ms for which a reported send still counts for the budget
          publishes 'ms until due' on <KEYS[1]>:nudge when what it let in is due before all that waits
 RETURNS  per operation 6 items: answer, state, applied, next_at (ms or ''), merged (1 or ''), detail (differing
          fields of a conflict, why it was refused, or of an attempt begun here '<lease left> <deadline left> <attempts
-         written ahead> <start> <target>'); then 'ended', '<id state reason class sends corr>' pairs
+         written ahead> <start> <target> <generation of the breaker>'); then 'ended', '<id state reason class sends corr>' pairs
 LIMIT    100 operations a call
 INVARIANT submitting the same request again changes nothing but for a send of the request path that is not
          recorded yet: it is added and never dropped; the same report twice is added once; an attempt is begun
@@ -98,7 +98,7 @@ end
 -- the gate lets nothing leave now the operation waits like any other.
 local function begin(op, e)
   rollback.check(g, now)
-  if gate.closed(g) or (g.rolled and not rollback.harmless(op, op.f.idem, now)) then return false end
+  if gate.closed(g) or g.state ~= 'closed' or (g.rolled and not rollback.harmless(op, op.f.idem, now)) then return false end
   local target = resend_target(op, e)
   record.set(op, 'sends', '1')
   record.set(op, 'used', '1')
@@ -108,14 +108,15 @@ local function begin(op, e)
   claim.take(op, e.run, 1, now + arg('lease'))
   record.move(op, 'attempting', now, now + arg('lease'))
   rollback.began()
-  gate.first(g)
+  gate.first(g, 1)
+  gate.take_rate(g, 1)
   filled = true
   return true
 end
 
 -- begun tells the request path what begin tells a worker.
 local function begun(op, e)
-  return table.concat({int(num(op.f.lease) - now), int(num(op.f.deadline) - now), int(rollback.seq()), string.match(op.f.a1 or '', '^(%d+),p,(%x+)$')}, ' ')
+  return table.concat({int(num(op.f.lease) - now), int(num(op.f.deadline) - now), int(rollback.seq()), string.match(op.f.a1 or '', '^(%d+),p,(%x+)$')}, ' ') .. ' ' .. int(g.generation)
 end
 
 -- merge adds a send that a duplicate submission reports. Never dropped.
@@ -218,8 +219,10 @@ for i = 1, arg('n') do
         -- What may be older than its own expired record is never resent, not even a natural one.
         reported(op, att, old and settle.apart('old', e.base or '', op.f.cred or 'default') or sent_target(op, e))
         local since = now - first_of(att)
-        if att.outcome ~= 'not_sent' and not att.counted and since <= arg('counted_within') then
-          gate.first(g)
+        if not att.counted and since <= g.p.window then
+          -- What the other side refused by itself says that it works, a 429 that it does not.
+          local works = att.outcome == 'refused' and att.class ~= '429'
+          gate.flush(g, works and 1 or 0, works and 0 or 1, arg('jitter'))
           filled = true
         end
       end

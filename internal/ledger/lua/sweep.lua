@@ -2,7 +2,7 @@
 KEYS[1]  <namespace>:{<dependency>}
 ARGV     live           ' kind kind ' that some live worker knows
          min_response   ms
-         keep_succeeded, keep_cancelled (ms)
+         gate; keep_succeeded, keep_cancelled (ms)
          expect         Redis' clock in ms, as the caller expects it to be
 RETURNS  more (1: ask at once), then 'ended' pairs
          'stepped' alone when Redis' clock is not where the caller expects it: nothing was decided
@@ -13,6 +13,7 @@ INVARIANT what was asked about long enough, or what nobody can ask about for an 
 local LIMIT = 100
 if stepped() then return {'stepped'} end
 local now = clock()
+local g = gate.load(now)
 local more = ''
 local function batch(index, upto)
   record.flush()
@@ -21,9 +22,9 @@ local function batch(index, upto)
   return ids
 end
 
-for _, id in ipairs(batch('waiting', int(now))) do
-  record.enlane(id)
-end
+local due = redis.call('ZRANGEBYSCORE', P .. 'waiting', '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, LIMIT)
+if #due == 2 * LIMIT then more = '1' end
+for i = 1, #due, 2 do record.enlane(due[i], gate.deferred(g, num(due[i + 1]))) end
 
 for _, lane in ipairs({'first', 'retry'}) do
   local index = 'released:' .. lane
@@ -40,8 +41,7 @@ for _, lane in ipairs({'first', 'retry'}) do
   end
 end
 
-for _, lane in ipairs({'first', 'retry'}) do
-  local index = 'due:' .. lane
+for _, index in ipairs({'due:first', 'due:retry', 'aside'}) do
   for _, id in ipairs(batch(index, '(' .. int(now + arg('min_response')))) do
     local op = record.load(id)
     if not op then
@@ -73,6 +73,33 @@ for _, lane in ipairs({'first', 'retry'}) do
         record.save(op)
       end
     end
+  end
+end
+
+-- Those whose credential goes on again, some in each call, all in turn.
+if g.aside then
+  record.flush()
+  local skip = num(redis.call('HGET', P .. 'gate', 'aside_skip'))
+  local ids = redis.call('ZRANGE', P .. 'aside', int(skip), int(skip + LIMIT - 1))
+  local stay = 0
+  for _, id in ipairs(ids) do
+    local op = record.load(id)
+    if not op then
+      record.forget('aside', id)
+    elseif op.f.state ~= 'waiting' then
+      redis.call('ZREM', P .. 'aside', id)
+    elseif redis.call('HEXISTS', P .. 'credentials', op.f.cred or 'default') == 1 then
+      stay = stay + 1
+    else
+      record.move(op, 'waiting', now, now)
+      record.save(op)
+    end
+  end
+  if #ids == LIMIT and stay < LIMIT then more = '1' end
+  redis.call('HSET', P .. 'gate', 'aside_skip', #ids == LIMIT and int(skip + stay) or '0')
+  if #ids == 0 and skip == 0 and redis.call('EXISTS', P .. 'credentials') == 0 then
+    g.aside = false
+    gate.save()
   end
 end
 

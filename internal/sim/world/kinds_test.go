@@ -50,7 +50,7 @@ var configuration = sync.OnceValues(func() (*setup, error) {
 	lease := policy.ClaimLease(timeout)
 	day := (24 * time.Hour).Milliseconds()
 	c := &setup{kinds: map[jobs.Kind]*kind{}, backoff: policy.Backoff{Base: time.Second, Cap: 8 * time.Second},
-		terms: ledger.Terms{Dependency: dep, Budget: budget.Params{RatioMilli: 100, Cap: 100, FloorMilliPerSecond: 20_000},
+		terms: ledger.Terms{Dependency: dep, Gate: budget.Params{RatioMilli: 100, Cap: 100, FloorMilliPerSecond: 20_000},
 			MinResponse: minResponse, ClaimLease: lease,
 			Retention: jobs.Retention{SucceededMS: day, CancelledMS: day, KeysMS: 2 * day}}}
 	for _, class := range jobs.Idempotencies {

@@ -155,7 +155,7 @@ func (p *process) inquired(q *question) {
 				q.op.heard(q)
 			}
 		}
-		f, err := w.ledger.Inquired(w.ctx(), dep, w.terms.Retention, q.Question, q.written)
+		f, err := w.ledger.Inquired(w.ctx(), w.terms, q.Question, q.written)
 		if err == nil {
 			w.logf("   %s: %s %s", f.How, f.State, f.Reason)
 		}
