@@ -67,7 +67,12 @@ func (p Params) Args(a *luascript.Args) *luascript.Args { return a.Str("gate", p
 
 // SpareArgs adds the parameters for a caller whose word counts only where no worker
 // has ever said its own.
-func (p Params) SpareArgs(a *luascript.Args) *luascript.Args { return a.Str("gate_spare", p.Text()) }
+func (p Params) SpareArgs(a *luascript.Args) *luascript.Args {
+	if p == (Params{}) {
+		return a
+	}
+	return a.Str("gate_spare", p.Text())
+}
 
 func (b Breaker) off() bool { return b.MinCalls == 0 && b.Consecutive == 0 }
 

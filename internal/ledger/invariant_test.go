@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redrive/internal/budget"
 	"redrive/internal/jobs"
 )
 
@@ -19,7 +20,7 @@ import (
 func indexOf(state jobs.State) []string {
 	switch state {
 	case jobs.Waiting:
-		return []string{"waiting", "due:first", "due:retry"}
+		return []string{"waiting", "due:first", "due:retry", "aside"}
 	case jobs.Released:
 		return []string{"released:first", "released:retry"}
 	case jobs.Attempting:
@@ -34,7 +35,7 @@ func indexOf(state jobs.State) []string {
 	return nil
 }
 
-var everyIndex = []string{"waiting", "due:first", "due:retry", "released:first", "released:retry", "claims", "unresolved", "dead", "done"}
+var everyIndex = []string{"waiting", "due:first", "due:retry", "aside", "released:first", "released:retry", "claims", "unresolved", "dead", "done"}
 
 func (b *bundle) index(name string) map[string]float64 {
 	b.Helper()
@@ -196,10 +197,13 @@ func brokenRecord(op string, f map[string]string, index string, score float64) [
 	switch index {
 	case "waiting":
 		want = min(number("next"), latest)
-	case "due:first", "due:retry":
+	case "due:first", "due:retry", "aside":
 		want = latest
-		if (index == "due:first") != (number("sends") == 0) {
+		if index == "due:first" && number("sends") > 0 {
 			say("%v sends, and in %s", number("sends"), index)
+		}
+		if (index == "aside") != (f["aside"] != "") {
+			say("field aside %q, and in %s", f["aside"], index)
 		}
 	case "claims":
 		want = number("lease")
@@ -261,8 +265,9 @@ func (b *bundle) pass(d time.Duration) {
 			b.must(b.rdb.HSet(ctx, key, field, strconv.FormatInt(at-ms, 10)+","+rest).Err())
 		}
 	}
+	b.passGate(ms)
 	for field, v := range b.rdb.HGetAll(ctx, b.key(dep, "gate")).Val() {
-		if slices.Contains([]string{"filled_at", "last_now", "hold_until", "hold_since"}, field) {
+		if slices.Contains([]string{"filled_at", "last_now", "hold_until", "hold_since", "resumed"}, field) {
 			back(b.key(dep, "gate"), field, v)
 		}
 	}
@@ -272,6 +277,37 @@ func (b *bundle) pass(d time.Duration) {
 		}
 	}
 	b.check()
+}
+
+// passGate lets ms pass for what the gate keeps.
+func (b *bundle) passGate(ms int64) {
+	b.Helper()
+	ctx := b.Context()
+	stored := b.rdb.HGetAll(ctx, b.key(dep, "gate")).Val()
+	if stored["breaker"] == "" {
+		return
+	}
+	g := budget.Read(stored, false)
+	for _, at := range []*int64{&g.SinceMS, &g.UntilMS, &g.ParkedUntilMS, &g.LaneFilledMS, &g.LaneGrownMS, &g.LaneCutMS, &g.RateFilledMS, &g.FreshMS, &g.ReleasedAtMS} {
+		if *at > 0 {
+			*at = max(*at-ms, 1)
+		}
+	}
+	for i := range g.Bins {
+		g.Bins[i].AtMS = max(g.Bins[i].AtMS-ms, 1)
+	}
+	for i := range g.Probes {
+		g.Probes[i].UntilMS = max(g.Probes[i].UntilMS-ms, 1)
+	}
+	for field, v := range g.Fields() {
+		if field != "tokens" && field != "rest" && field != "filled_at" {
+			b.must(b.rdb.HSet(ctx, b.key(dep, "gate"), field, v).Err())
+		}
+	}
+	if stored["override"] != "" {
+		g.Override.UntilMS = max(g.Override.UntilMS-ms, 1)
+		b.must(b.rdb.HSet(ctx, b.key(dep, "gate"), "override", g.Override.Text()).Err())
+	}
 }
 
 // field reads one stored field; tests use it only where no view shows it.

@@ -44,7 +44,7 @@ type Page struct {
 
 // stateIndexes says where the operations of a state are found: P2's function.
 var stateIndexes = map[jobs.State][]string{
-	jobs.Waiting:    {"waiting", "due:first", "due:retry"},
+	jobs.Waiting:    {"waiting", "due:first", "due:retry", "aside"},
 	jobs.Released:   {"released:first", "released:retry"},
 	jobs.Attempting: {"claims"},
 	jobs.Unresolved: {"unresolved"},

@@ -110,7 +110,7 @@ func TestSweep(t *testing.T) {
 		})
 		s.test("removes an index entry without a record, and says so once", func(b *bundle) {
 			b.unchecked = true
-			for _, name := range []string{"waiting", "due:first", "due:retry", "released:first", "released:retry"} {
+			for _, name := range []string{"waiting", "due:first", "due:retry", "aside", "released:first", "released:retry"} {
 				b.must(b.rdb.ZAdd(b.Context(), b.key(dep, name), zAt(b.now().Add(-hour), "charge/ghost")).Err())
 			}
 			b.unchecked = false

@@ -12,11 +12,11 @@ import (
 // indexesOf says in which index an operation of a state stands: the promise P2 is
 // this function.
 var indexesOf = map[jobs.State][]string{
-	jobs.Waiting: {"waiting", "due:first", "due:retry"}, jobs.Released: {"released:first", "released:retry"}, jobs.Attempting: {"claims"},
+	jobs.Waiting: {"waiting", "due:first", "due:retry", "aside"}, jobs.Released: {"released:first", "released:retry"}, jobs.Attempting: {"claims"},
 	jobs.Unresolved: {"unresolved"}, jobs.Dead: {"dead"}, jobs.Succeeded: {"done"}, jobs.Cancelled: {"done"},
 }
 
-var indexes = []string{"waiting", "due:first", "due:retry", "released:first", "released:retry", "claims", "unresolved", "dead", "done"}
+var indexes = []string{"waiting", "due:first", "due:retry", "aside", "released:first", "released:retry", "claims", "unresolved", "dead", "done"}
 
 // gather reads both accounts, past the links, after everything came to rest.
 func (r *rig) gather() evidence {

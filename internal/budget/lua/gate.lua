@@ -53,6 +53,7 @@ end
 local function parameters(stored, override, now)
   local v, p = numbers(A.gate or stored or A.gate_spare, #PARAMS), {}
   for i, name in ipairs(PARAMS) do p[name] = v and v[i] or 0 end
+  if not v then p.cap = 1000000000 end -- nobody said anything: what is there stays
   local untl, rest = numbers(override, 1)
   if untl and untl[1] > now then
     for name, value in string.gmatch(rest, '([%w_]+)=(%d+)') do

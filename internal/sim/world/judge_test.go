@@ -17,6 +17,7 @@ var indexes = []struct {
 	state []jobs.State
 }{
 	{"waiting", []jobs.State{jobs.Waiting}}, {"due:first", []jobs.State{jobs.Waiting}}, {"due:retry", []jobs.State{jobs.Waiting}},
+	{"aside", []jobs.State{jobs.Waiting}},
 	{"released:first", []jobs.State{jobs.Released}}, {"released:retry", []jobs.State{jobs.Released}},
 	{"claims", []jobs.State{jobs.Attempting}}, {"unresolved", []jobs.State{jobs.Unresolved}}, {"dead", []jobs.State{jobs.Dead}},
 	{"done", []jobs.State{jobs.Succeeded, jobs.Cancelled}},
