@@ -134,7 +134,7 @@ func (u *unit) start(ctx context.Context) error {
 	watch.saw(ctx, report)
 
 	l := ledger.New(rdb, u.config.Redis.Namespace)
-	m.ObserveLedger(ledgerState(l, u.config))
+	m.ObserveLedger(ledgerState(l))
 	u.worker, err = worker.New(worker.Options{Ledger: l, Queue: queue, Config: u.config,
 		Sender: gateway.New(gateway.Options{UserAgent: "redrive/" + b.version}), Headers: worker.ConfigHeaders(u.config, u.program.getenv),
 		Metrics: m, Log: u.log, Version: b.version})

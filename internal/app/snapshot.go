@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"redrive/internal/budget"
-	"redrive/internal/config"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/metrics"
@@ -12,7 +11,7 @@ import (
 
 // ledgerState reads the state of every dependency for a scrape: sizes of indexes
 // and heads of lanes, so it costs the same whatever waits there.
-func ledgerState(l *ledger.Ledger, c *config.Config) metrics.SnapshotFunc {
+func ledgerState(l *ledger.Ledger) metrics.SnapshotFunc {
 	return func(ctx context.Context) ([]metrics.DependencySnapshot, error) {
 		deps, err := l.Dependencies(ctx)
 		if err != nil {
@@ -24,17 +23,23 @@ func ledgerState(l *ledger.Ledger, c *config.Config) metrics.SnapshotFunc {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, stateOf(s, c.Dependencies[dep]))
+			g, err := l.Gate(ctx, dep)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, stateOf(s, g))
 		}
 		return out, nil
 	}
 }
 
-// stateOf is a snapshot in the words of the metrics. d is nil for a dependency that
-// this process does not know: of its budget nothing can be said.
-func stateOf(s ledger.Snapshot, d *config.Dependency) metrics.DependencySnapshot {
-	out := metrics.DependencySnapshot{Dependency: s.Dependency, Paused: s.Paused, Operations: map[jobs.State]int64{},
-		Held: map[jobs.Hold]int64{}, DeadLetters: map[jobs.Kind]map[jobs.Reason]int64{}}
+// stateOf is a snapshot and the gate in the words of the metrics.
+func stateOf(s ledger.Snapshot, g ledger.GateState) metrics.DependencySnapshot {
+	out := metrics.DependencySnapshot{Dependency: s.Dependency, Operations: map[jobs.State]int64{}, Held: heldBy(g),
+		DeadLetters: map[jobs.Kind]map[jobs.Reason]int64{},
+		Tokens:      float64(g.Gate.TokensMilli) / 1000, Cap: float64(g.InForce.Cap), Ratio: float64(g.InForce.RatioMilli) / 1000,
+		Overridden: g.Gate.Override.UntilMS > g.ReadAt.UnixMilli(), Paused: s.Paused, Breaker: string(g.Gate.State),
+		DrainETA: g.Forecast.ETA, DrainStuck: g.Forecast.ETA == budget.Never, DeadlineMisses: g.Forecast.Misses}
 	for _, c := range s.Counts {
 		out.Operations[c.State] += c.N
 		if c.State != jobs.Dead {
@@ -51,34 +56,22 @@ func stateOf(s ledger.Snapshot, d *config.Dependency) metrics.DependencySnapshot
 	if !s.OldestUnresolvedAt.IsZero() {
 		out.OldestUnresolvedAge = max(s.ReadAt.Sub(s.OldestUnresolvedAt), 0)
 	}
-	tokensMilli := max(s.TokensMilli, 0)
-	if d != nil {
-		params := budget.Params{RatioMilli: d.Budget.RatioMilli, Cap: d.Budget.Cap, FloorMilliPerSecond: d.Budget.FloorMilliPerSecond}
-		// The bucket is written when a call draws on it; what the floor put in since
-		// then is there all the same.
-		bucket := budget.Bucket{TokensMilli: s.TokensMilli, FilledAtMS: s.TokensAt.UnixMilli(), Known: s.TokensMilli >= 0}
-		tokensMilli = bucket.At(s.ReadAt.UnixMilli(), params).TokensMilli
-		out.Cap, out.Ratio = float64(d.Budget.Cap), float64(d.Budget.RatioMilli)/1000
-	}
-	out.Tokens = float64(tokensMilli) / 1000
-	hold(&out, s, d, tokensMilli)
 	return out
 }
 
-// hold says why what is due has not left: the gate's reasons in the order in which
-// it asks. What nothing else holds waits for a slot.
-func hold(out *metrics.DependencySnapshot, s ledger.Snapshot, d *config.Dependency, tokensMilli int64) {
-	first, retry := jobs.HoldSlots, jobs.HoldSlots
-	inFlight := out.Operations[jobs.Released] + out.Operations[jobs.Attempting]
-	const callMilli = 1000
-	switch {
-	case s.Paused:
-		first, retry = jobs.HoldPaused, jobs.HoldPaused
-	case d != nil && d.MaxInFlight > 0 && inFlight >= int64(d.MaxInFlight):
-		first, retry = jobs.HoldInFlight, jobs.HoldInFlight
-	case d != nil && tokensMilli < callMilli:
-		retry = jobs.HoldBudget
+// heldBy counts what is due by why it has not left. What nothing of the gate holds
+// waits for a slot; what stands aside waits for its credential.
+func heldBy(g ledger.GateState) map[jobs.Hold]int64 {
+	held := map[jobs.Hold]int64{jobs.HoldPaused: g.Aside}
+	backlog, firsts := g.Hold()
+	for _, lane := range []struct {
+		hold jobs.Hold
+		n    int64
+	}{{backlog, g.Backlog}, {firsts, g.Firsts}} {
+		if lane.hold == jobs.HoldNone {
+			lane.hold = jobs.HoldSlots
+		}
+		held[lane.hold] += lane.n
 	}
-	out.Held[first] += s.DueFirst
-	out.Held[retry] += s.DueRetry
+	return held
 }

@@ -12,8 +12,8 @@
 //
 //   - counters and histograms count what this process did: sum them;
 //   - slots, slots_busy and last_poll_timestamp_seconds are this process's own;
-//   - the state of the ledger (operations, held_operations, ages, budget,
-//     dead_letters) is read from Redis at each scrape and is the same from every
+//   - the state of the ledger (operations, held_operations, ages, the gate
+//     and its forecast, dead_letters) is read from Redis at each scrape and is the same from every
 //     process: take the maximum, never the sum.
 //
 // Every counter of a declared dependency or kind exists from the start with 0, so

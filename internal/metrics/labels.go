@@ -55,6 +55,16 @@ var Refusals = []Refusal{
 	Refusal(jobs.ReasonUnresolved), RefusedCancelled,
 }
 
+// The states of the breaker, as package budget names them.
+const (
+	BreakerClosed   = "closed"
+	BreakerOpen     = "open"
+	BreakerHalfOpen = "half_open"
+)
+
+// BreakerStates lists the states of the breaker.
+var BreakerStates = []string{BreakerClosed, BreakerOpen, BreakerHalfOpen}
+
 // label returns v when it stands in allowed, else "other".
 func label[T ~string](v T, allowed []T) string {
 	if slices.Contains(allowed, v) {

@@ -68,10 +68,10 @@ func callTypical(m *Metrics, dep jobs.Dependency, kind jobs.Kind) {
 }
 
 var typicalSnapshot = DependencySnapshot{
-	Dependency: "payrail", Tokens: 2.5, Cap: 100, Ratio: 0.1, Paused: true,
+	Dependency: "payrail", Tokens: 2.5, Cap: 100, Ratio: 0.1, Overridden: true, Paused: true, Breaker: BreakerHalfOpen,
 	Operations:   map[jobs.State]int64{jobs.Waiting: 7, jobs.Dead: 2},
 	Held:         map[jobs.Hold]int64{jobs.HoldPaused: 4},
-	OldestDueAge: 90 * time.Second, OldestUnresolvedAge: time.Hour,
+	OldestDueAge: 90 * time.Second, OldestUnresolvedAge: time.Hour, DrainETA: 40 * time.Second, DeadlineMisses: 3,
 	DeadLetters: map[jobs.Kind]map[jobs.Reason]int64{"charge": {jobs.ReasonUnsafe: 2}},
 }
 
@@ -234,6 +234,8 @@ func TestInventedNamesAndTextsDoNotBecomeSeries(t *testing.T) {
 	for _, want := range []string{
 		`redrive_operations{dependency="other",state="waiting"} 2100`,
 		`redrive_oldest_due_age_seconds{dependency="other"} 90`,
+		`redrive_drain_eta_seconds{dependency="other"} 40`,
+		`redrive_deadline_misses_forecast{dependency="other"} 900`,
 		`redrive_dead_letters{kind="other",reason="other"} 300`,
 		`redrive_first_attempts_total{dependency="other",result="other"} 1500`,
 		`redrive_calls_total{call="other",class="other",dependency="other",kind="other"} 500`,
@@ -242,8 +244,10 @@ func TestInventedNamesAndTextsDoNotBecomeSeries(t *testing.T) {
 			t.Errorf("missing: %s", want)
 		}
 	}
-	if strings.Contains(text, `redrive_budget_tokens{dependency="other"}`) {
-		t.Error("several budgets are shown as one number")
+	for _, gate := range []string{`redrive_budget_tokens{dependency="other"}`, `redrive_breaker_state{dependency="other"`} {
+		if strings.Contains(text, gate) {
+			t.Errorf("several gates are shown as one: %s", gate)
+		}
 	}
 }
 
@@ -308,6 +312,22 @@ func TestStateOfTheLedgerIsMissingWhenItCannotBeRead(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "redis is away") {
 		t.Errorf("the log does not say why: %q", log.String())
+	}
+}
+
+func TestDrainETAIsInfiniteWhileNothingLeaves(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		s    DependencySnapshot
+		want string
+	}{
+		{DependencySnapshot{Dependency: "payrail"}, "0"},
+		{DependencySnapshot{Dependency: "payrail", DrainETA: 1500 * time.Millisecond}, "1.5"},
+		{DependencySnapshot{Dependency: "payrail", DrainETA: 1<<63 - 1, DrainStuck: true}, "+Inf"},
+	} {
+		if want := `redrive_drain_eta_seconds{dependency="payrail"} ` + tc.want + "\n"; !strings.Contains(exposition(t, newTestMetrics(tc.s)), want) {
+			t.Errorf("%+v does not show %q", tc.s, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,10 +19,12 @@ const snapshotTimeout = 2 * time.Second
 type DependencySnapshot struct {
 	Dependency jobs.Dependency
 
-	Tokens float64 // retry tokens there are
-	Cap    float64 // most tokens there can be
-	Ratio  float64 // tokens per first attempt
-	Paused bool
+	Tokens     float64 // retry tokens there are
+	Cap        float64 // most tokens there can be, an override included; 0 until a worker has said what is configured
+	Ratio      float64 // tokens per first attempt, likewise
+	Overridden bool    // a person's override is in force
+	Paused     bool    // by a person, a refused credential, or a rollback of the store
+	Breaker    string  // one of [BreakerStates]
 
 	Operations map[jobs.State]int64 // by state; a missing state counts 0
 	Held       map[jobs.Hold]int64  // due operations the gate holds; a missing reason counts 0
@@ -29,7 +32,19 @@ type DependencySnapshot struct {
 	OldestDueAge        time.Duration // how long the oldest due operation has waited beyond its time; 0: none is due
 	OldestUnresolvedAge time.Duration // how long the oldest unresolved operation has been so; 0: none is
 
+	DrainETA       time.Duration // until the backlog has left at the rate of this moment; 0: there is none
+	DrainStuck     bool          // nothing of the backlog leaves now: DrainETA does not count
+	DeadlineMisses int64         // operations of the backlog that will not be sent before their deadline at this rate
+
 	DeadLetters map[jobs.Kind]map[jobs.Reason]int64
+}
+
+// drainETA is DrainETA in seconds, infinite while nothing leaves.
+func (s DependencySnapshot) drainETA() float64 {
+	if s.DrainStuck {
+		return math.Inf(1)
+	}
+	return s.DrainETA.Seconds()
 }
 
 // SnapshotFunc reads the state of every dependency. It is called once per scrape
@@ -50,13 +65,17 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	tokensDesc     = desc("budget_tokens", "Retry tokens there are.", "dependency")
-	capDesc        = desc("budget_cap", "Most retry tokens there can be.", "dependency")
-	ratioDesc      = desc("budget_ratio", "Retry tokens that each first attempt adds.", "dependency")
-	pausedDesc     = desc("paused", "1 while a person or a refused credential holds the dependency, else 0.", "dependency")
+	capDesc        = desc("budget_cap", "Most retry tokens there can be, an override included.", "dependency")
+	ratioDesc      = desc("budget_ratio", "Retry tokens that each first attempt adds, an override included.", "dependency")
+	overrideDesc   = desc("gate_override", "1 while a person's override of the gate is in force, else 0.", "dependency")
+	pausedDesc     = desc("paused", "1 while a person, a refused credential or a rollback of Redis holds the dependency, else 0.", "dependency")
+	breakerDesc    = desc("breaker_state", "1 for the state that the breaker is in, 0 for the others.", "dependency", "state")
 	operationsDesc = desc("operations", "Operations by state.", "dependency", "state")
 	heldDesc       = desc("held_operations", "Due operations that the gate holds, by why.", "dependency", "reason")
 	dueAgeDesc     = desc("oldest_due_age_seconds", "How long the oldest due operation has waited beyond its time, 0 when none is due.", "dependency")
 	askAgeDesc     = desc("oldest_unresolved_age_seconds", "How long the oldest unresolved operation has been so, 0 when none is.", "dependency")
+	etaDesc        = desc("drain_eta_seconds", "Until the backlog has left at the rate of this moment: 0 without backlog, +Inf while nothing of it leaves.", "dependency")
+	missesDesc     = desc("deadline_misses_forecast", "Operations of the backlog that will not be sent before their deadline at the rate of this moment.", "dependency")
 	deadDesc       = desc("dead_letters", "Dead letters that wait for a person.", "kind", "reason")
 )
 
@@ -69,7 +88,8 @@ type ledgerCollector struct {
 
 // Describe implements prometheus.Collector.
 func (*ledgerCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{tokensDesc, capDesc, ratioDesc, pausedDesc, operationsDesc, heldDesc, dueAgeDesc, askAgeDesc, deadDesc} {
+	for _, d := range []*prometheus.Desc{tokensDesc, capDesc, ratioDesc, overrideDesc, pausedDesc, breakerDesc, operationsDesc, heldDesc,
+		dueAgeDesc, askAgeDesc, etaDesc, missesDesc, deadDesc} {
 		ch <- d
 	}
 }
@@ -95,11 +115,15 @@ func (c *ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, s := range c.merge(read) {
 		dep := string(s.Dependency)
-		if dep != other { // several budgets have no common number
+		if dep != other { // several gates have no common number
 			gauge(tokensDesc, s.Tokens, dep)
 			gauge(capDesc, s.Cap, dep)
 			gauge(ratioDesc, s.Ratio, dep)
+			gauge(overrideDesc, bit(s.Overridden), dep)
 			gauge(pausedDesc, bit(s.Paused), dep)
+			for _, state := range BreakerStates {
+				gauge(breakerDesc, bit(s.Breaker == state), dep, state)
+			}
 		}
 		for _, state := range jobs.States {
 			gauge(operationsDesc, float64(s.Operations[state]), dep, string(state))
@@ -109,6 +133,8 @@ func (c *ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(dueAgeDesc, s.OldestDueAge.Seconds(), dep)
 		gauge(askAgeDesc, s.OldestUnresolvedAge.Seconds(), dep)
+		gauge(etaDesc, s.drainETA(), dep)
+		gauge(missesDesc, float64(s.DeadlineMisses), dep)
 		for kind, byReason := range s.DeadLetters {
 			k := c.declared.kind(kind)
 			if dead[k] == nil {
@@ -127,7 +153,7 @@ func (c *ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // merge puts the dependencies that stand in Redis but not in this process's
-// configuration together as "other": counts are added, the greatest age stays.
+// configuration together as "other": counts are added, the greatest age and wait stay.
 func (c *ledgerCollector) merge(read []DependencySnapshot) []DependencySnapshot {
 	var merged []DependencySnapshot
 	rest := DependencySnapshot{
@@ -159,6 +185,9 @@ func (c *ledgerCollector) merge(read []DependencySnapshot) []DependencySnapshot 
 		}
 		rest.OldestDueAge = max(rest.OldestDueAge, s.OldestDueAge)
 		rest.OldestUnresolvedAge = max(rest.OldestUnresolvedAge, s.OldestUnresolvedAge)
+		rest.DrainETA = max(rest.DrainETA, s.DrainETA)
+		rest.DrainStuck = rest.DrainStuck || s.DrainStuck
+		rest.DeadlineMisses += s.DeadlineMisses
 	}
 	if undeclared {
 		merged = append(merged, rest)
