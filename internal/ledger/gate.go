@@ -80,6 +80,15 @@ func (s GateState) Hold() (backlog, firsts jobs.Hold) {
 	return jobs.Hold(b), jobs.Hold(f)
 }
 
+// Ramp is how much of fill, cap and in-flight the gate lets through, in thousandths:
+// 1000 unless its breaker closed a short while ago.
+func (s GateState) Ramp() int64 {
+	g := s.Gate
+	g.Override = budget.Override{} // it replaces limits, never the ramp
+	// A limit of 1000 calls grows with the ramp as all limits do.
+	return g.InFlight(s.ReadAt.UnixMilli(), budget.Params{MaxInFlight: 1000, Breaker: s.Params.Breaker})
+}
+
 // Gate reads a dependency's gate. It costs the same however many operations wait.
 func (l *Ledger) Gate(ctx context.Context, dep jobs.Dependency) (GateState, error) {
 	pipe := l.rdb.Pipeline()
