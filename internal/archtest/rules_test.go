@@ -21,6 +21,8 @@ var order = []struct {
 		"a gateway sends and classifies; where an operation goes next is not its business"},
 	{[]string{"internal/ledger", "internal/policy", "internal/gateway", "internal/metrics", "internal/config"}, []string{"internal/worker"},
 		"the worker joins ledger, policy and gateway; none of them knows it"},
+	{[]string{"internal/ledger", "internal/metrics"}, []string{"internal/requestpath"},
+		"a request path tells the gate what it sent; it neither sends nor redelivers here"},
 	{[]string{"internal/config"}, []string{"internal/httpapi"},
 		"the API is a door: what it shows is handed to it"},
 	{[]string{"internal/gateway", "internal/worker", "internal/sandbox"}, []string{"internal/rehearsal"},
@@ -103,6 +105,6 @@ var std = []struct {
 	{[]string{"crypto/rand"}, []string{"internal/jobs", "internal/policy"}, "decisions are pure: randomness is handed in, so that tests can seed it"},
 	{[]string{"log/..."}, []string{"internal/jobs", "internal/policy"}, "decisions return what they found; the caller logs"},
 	{[]string{"testing/..."}, []string{".", "internal/jobs", "internal/policy", "internal/ledger", "internal/budget", "internal/dedupe", "internal/worker",
-		"internal/gateway", "internal/config", "internal/app", "internal/cli", "internal/sandbox", "internal/metrics"},
+		"internal/gateway", "internal/config", "internal/app", "internal/cli", "internal/sandbox", "internal/metrics", "internal/requestpath"},
 		"programs that are shipped do not carry test flags"},
 }

@@ -185,7 +185,8 @@ func TestGoldenHelp(t *testing.T) {
 	w := newGoldenWorld(t)
 	golden(t, "help", w.transcript(line("help"), line("add --help"), line("import --help"), line("show --help"), line("list --help"), line("cancel --help"), line("reconcile --help"), line("resolve --help"),
 		line("dlq"), line("dlq list --help"), line("dlq show --help"), line("dlq stats --help"), line("dlq requeue --help"), line("dlq discard --help"), line("dlq export --help"),
-		line("batch"), line("batch list --help"), line("batch show --help"), line("batch stop --help"), line("pause --help"), line("resume --help"), line("audit --help"), line("stats --help"), line("watch --help")))
+		line("batch"), line("batch list --help"), line("batch show --help"), line("batch stop --help"), line("gate --help"), line("gate override --help"), line("gate clear --help"),
+		line("first-attempts --help"), line("pause --help"), line("resume --help"), line("audit --help"), line("stats --help"), line("watch --help")))
 }
 
 func TestGoldenUsage(t *testing.T) {
@@ -198,7 +199,7 @@ func TestGoldenUsage(t *testing.T) {
 		line("resolve charge/o1 --not-applied --ref x --note x"), line("resolve charge/o1 --from f.csv --note x"), line("resolve --from none.csv --note x"),
 		line("cancel --note x -y"), line("cancel charge/o1 --all-matching --note x -y"), line("cancel --kind charge --note x -y"), line("cancel charge/o1 -y"), line("cancel charge/o1 --note x"),
 		line("cancel charge/o1 - --note x -y"), line("dlq requeue charge/o1 -y --note x --rate 5"), line("dlq requeue charge/o1 -y --note x --more-attempts 0"), line("dlq requeue charge/o1 -y --note x --deadline -1h"),
-		line("gate payrail"), line("budget"), line("first-attempts payrail --ok 1"), line("list --server http://x"), line("stats --token-file f"),
+		line("list --server http://x"), line("stats --token-file f"),
 		line("add charge/o1 --new-attempt-of charge/o0"), line("dlq requeue charge/o1 -y --note x --canary 0"), line("dlq requeue charge/o1 -y --note x --canary-wait 5m"),
 		line("dlq requeue charge/o1 -y --note x --canary 1 --canary-wait 0s"), line("dlq requeue charge/late -y --note x --deadline 2026-11-30T11:00:00Z"),
 		line("resolve --all-matching --kind charge --applied --note x"), line("resolve --all-matching --note x"),

@@ -31,17 +31,3 @@ func refuseNotHere(cmd *cobra.Command) error {
 	})
 	return err
 }
-
-// notHereCommands makes commands that are refused whatever follows them.
-func notHereCommands() []*cobra.Command {
-	var out []*cobra.Command
-	for _, name := range []string{"gate", "budget", "first-attempts"} {
-		out = append(out, &cobra.Command{
-			Use: name, Hidden: true, DisableFlagParsing: true,
-			RunE: func(*cobra.Command, []string) error {
-				return &failure{exitUsage, fmt.Errorf("%s %w", name, errNotHere)}
-			},
-		})
-	}
-	return out
-}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 // paused is the answer to pause and resume, as JSON.
 type paused struct {
 	Dependency jobs.Dependency `json:"dependency"`
+	Credential *string         `json:"credential"` // null: all of the dependency
 	Paused     bool            `json:"paused"`
 	Until      *jobs.Instant   `json:"until"`  // null: until it is resumed
 	Doomed     int             `json:"doomed"` // waiting operations whose deadline falls inside the pause
@@ -26,7 +28,7 @@ func (p *program) pauseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pause DEPENDENCY [--for SPAN] --note WHY",
 		Short:   "Stop calls to a dependency",
-		Long:    "pause stops attempts of every operation of a dependency. Deadlines run on: it says how many waiting operations\nwill miss theirs.",
+		Long:    "pause stops attempts and inquiries of every operation of a dependency. Deadlines run on: it says how many waiting\noperations will miss theirs.",
 		Example: `  enqueue pause payrail --for 8h --note "their maintenance"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: p.command(limited, []string{asTable, asJSON, asJSONL}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
@@ -51,39 +53,89 @@ func (p *program) pauseCommand() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&span, "for", 0, "resume by itself after this `span` (default: when it is resumed)")
 	cmd.Flags().StringVar(&note, "note", "", "why, for the audit (required)")
+	p.completeDependencies(cmd, 1)
 	return cmd
 }
 
 func (p *program) resumeCommand() *cobra.Command {
-	var note string
+	var credential, note string
 	cmd := &cobra.Command{
-		Use:   "resume DEPENDENCY --note WHY",
-		Short: "Let calls to a paused dependency go on",
-		Args:  cobra.ExactArgs(1),
+		Use:   "resume DEPENDENCY [--credential NAME] --note WHY",
+		Short: "Let calls to a paused dependency, or under a paused credential, go on",
+		Long: "resume ends a pause, whoever made it: a person, redrive because a credential was refused or Redis lost attempts, or the dependency\n" +
+			"because it asked to wait. All paused credentials of the dependency go on too; with --credential that one alone.",
+		Args: cobra.ExactArgs(1),
 		RunE: p.command(limited, []string{asTable, asJSON, asJSONL}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			single := cmd.Flags().Changed("credential")
+			if single {
+				if err := checkCredential(credential); err != nil {
+					return err
+				}
+			}
 			s, dep, err := p.openDependency(ctx, args[0], note)
 			if err != nil {
 				return err
 			}
 			defer s.close()
+			if single {
+				return s.resumeCredential(ctx, dep, credential, note)
+			}
 			if err := s.ledger.Resume(ctx, dep, ledger.Actor{By: p.by(), Note: note}); err != nil {
 				return err
 			}
 			return p.writePaused(paused{Dependency: dep})
 		}),
 	}
+	cmd.Flags().StringVar(&credential, "credential", "", "only the operations under this credential: its `name`")
 	cmd.Flags().StringVar(&note, "note", "", "why, for the audit (required)")
+	p.completeDependencies(cmd, 1)
 	return cmd
 }
 
-// openDependency connects and makes sure that the namespace knows the dependency: a
-// typo would pause nothing and say so to nobody.
+func checkCredential(name string) error {
+	if err := jobs.CheckName(name); err != nil {
+		return usagef("--credential: %w", err)
+	}
+	if name == jobs.DefaultCredential {
+		return usagef("--credential %s: that is the dependency's own, which pauses all of it: resume it without --credential", name)
+	}
+	return nil
+}
+
+func (s *session) resumeCredential(ctx context.Context, dep jobs.Dependency, credential, note string) error {
+	state, err := s.ledger.Gate(ctx, dep)
+	if err != nil {
+		return err
+	}
+	if _, paused := state.PausedCredentials[credential]; !paused {
+		which := "none is"
+		if names := slices.Sorted(maps.Keys(state.PausedCredentials)); len(names) > 0 {
+			which = join(names) + " are"
+		}
+		return &failure{exitConflict, fmt.Errorf("credential %q of %s is not paused: %s", credential, dep, which)}
+	}
+	if err := s.ledger.ResumeCredential(ctx, dep, credential, ledger.Actor{By: s.p.by(), Note: note}); err != nil {
+		return err
+	}
+	return s.p.writePaused(paused{Dependency: dep, Credential: &credential})
+}
+
+// openDependency is openKnown for an action, which has to say why.
 func (p *program) openDependency(ctx context.Context, name, note string) (*session, jobs.Dependency, error) {
 	if err := jobs.CheckName(name); err != nil {
 		return nil, "", usagef("dependency: %w", err)
 	}
 	if err := checkNote(note); err != nil {
 		return nil, "", err
+	}
+	return p.openKnown(ctx, name)
+}
+
+// openKnown connects to write, and makes sure that the namespace knows the dependency:
+// a typo would pause nothing and say so to nobody.
+func (p *program) openKnown(ctx context.Context, name string) (*session, jobs.Dependency, error) {
+	if err := jobs.CheckName(name); err != nil {
+		return nil, "", usagef("dependency: %w", err)
 	}
 	s, err := p.open(ctx, writes)
 	if err != nil {
@@ -117,6 +169,8 @@ func (p *program) writePaused(a paused) error {
 		return p.writeLine(a)
 	}
 	switch {
+	case a.Credential != nil:
+		p.print("credential %s of %s goes on", *a.Credential, a.Dependency)
 	case !a.Paused:
 		p.print("%s goes on", a.Dependency)
 	case a.Until == nil:

@@ -169,9 +169,8 @@ func (p *program) root() *cobra.Command {
 	root.AddCommand(
 		p.addCommand(), p.importCommand(), p.showCommand(), p.listCommand(), p.cancelCommand(), p.reconcileCommand(), p.resolveCommand(), p.dlqCommand(),
 		p.batchCommand(),
-		p.pauseCommand(), p.resumeCommand(), p.auditCommand(), p.statsCommand(), p.watchCommand(),
+		p.gateCommand(), p.firstsCommand(), p.pauseCommand(), p.resumeCommand(), p.auditCommand(), p.statsCommand(), p.watchCommand(),
 	)
-	root.AddCommand(notHereCommands()...)
 	completeWords(root, "output", forms)
 	return root
 }

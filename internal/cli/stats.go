@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 )
@@ -31,11 +32,13 @@ type dependencyStats struct {
 	Tokens      *float64                           `json:"tokens"`  // of the budget, as last written
 	Workers     int                                `json:"workers"` // live processes that know it
 	Paused      *pausedBy                          `json:"paused"`
+	Credentials []credentialView                   `json:"paused_credentials"`
 }
 
 type pausedBy struct {
 	By    string        `json:"by"`
 	Note  string        `json:"note"`
+	Since *jobs.Instant `json:"since"`
 	Until *jobs.Instant `json:"until"` // null: until it is resumed
 }
 
@@ -74,7 +77,15 @@ func (s *session) stats(ctx context.Context) (stats, error) {
 		if err != nil {
 			return out, err
 		}
+		gate, err := s.ledger.Gate(ctx, dep)
+		if err != nil {
+			return out, err
+		}
 		d := dependencyOf(snapshot)
+		d.Credentials = credentialsOf(gate)
+		if d.Paused != nil {
+			d.Paused.Since = jobs.AtMS(max(gate.PausedSince.UnixMilli(), gate.Gate.RolledAtMS))
+		}
 		for state, n := range d.States {
 			out.States[state] += n
 		}
@@ -85,6 +96,7 @@ func (s *session) stats(ctx context.Context) (stats, error) {
 		}
 		out.Dependencies[dep] = d
 		out.Warnings = append(out.Warnings, unattended(dep, d, live)...)
+		out.Warnings = append(out.Warnings, gateWarnings(gate)...)
 	}
 	return out, nil
 }
@@ -142,6 +154,26 @@ func unattended(dep jobs.Dependency, d dependencyStats, live []ledger.Worker) []
 		if n := open(d.Kinds[kind]); n > 0 && !known {
 			out = append(out, fmt.Sprintf("no live worker knows kind %s of dependency %s, which has %s to send", kind, dep, count(int(n), "operation")))
 		}
+	}
+	return out
+}
+
+// gateWarnings tell of what keeps a dependency's operations from leaving as configured
+// and is told by no column.
+func gateWarnings(s ledger.GateState) []string {
+	var out []string
+	switch g := s.Gate; g.State {
+	case budget.Open:
+		out = append(out, fmt.Sprintf("the breaker of %s is open until %s, because of %s: nothing leaves", s.Dependency, instant(jobs.AtMS(g.UntilMS)), orDash(g.Why)))
+	case budget.HalfOpen:
+		out = append(out, fmt.Sprintf("the breaker of %s is half open since %s: only probes leave", s.Dependency, instant(jobs.AtMS(g.SinceMS))))
+	}
+	for _, c := range credentialsOf(s) {
+		out = append(out, fmt.Sprintf("credential %s of %s is paused since %s, because it was refused: mend it, then enqueue resume %s --credential %s",
+			c.Name, s.Dependency, instant(c.Since), s.Dependency, c.Name))
+	}
+	if o := overrideOf(s); o != nil {
+		out = append(out, fmt.Sprintf("an override of %s is in force: %s", s.Dependency, o.text()))
 	}
 	return out
 }

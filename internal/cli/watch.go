@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 func (p *program) watchCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "watch [DEPENDENCY...]",
 		Short: "Show operations as they change, until interrupted",
 		Long: "watch shows each operation that begins to wait or ends, from now on, until it is interrupted or --command-timeout (if\n" +
@@ -27,6 +28,8 @@ func (p *program) watchCommand() *cobra.Command {
 			return s.watch(ctx, args)
 		}),
 	}
+	p.completeDependencies(cmd, math.MaxInt)
+	return cmd
 }
 
 // watchEvery bounds one wait, so that an interrupt is noticed.

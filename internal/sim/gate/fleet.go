@@ -44,7 +44,7 @@ type fleet struct {
 	gate      budget.Gate
 	arrived   int64
 	inFlight  int64 // calls of the workers
-	due       heap[*operation]
+	due       heap[operation]
 	instances []*instance
 	workers   []*worker
 	turn      int // whose turn it is to be woken
@@ -58,14 +58,13 @@ type instance struct {
 
 type worker struct {
 	busy    int
-	held    bool  // the last release left due operations behind: it knows when to ask again
 	askUS   int64 // when it asks next
 	askedUS int64
 }
 
 func newFleet(w *world, d dependency, timeoutUS int64, opts Fleet) *fleet {
 	f := &fleet{Fleet: opts, w: w, d: d, timeoutUS: timeoutUS}
-	f.due.before = func(a, b *operation) bool { return a.number < b.number }
+	f.due.before = func(a, b operation) bool { return a.number < b.number }
 	for range opts.Instances {
 		i := &instance{closed: true}
 		f.instances = append(f.instances, i)
@@ -102,7 +101,7 @@ func (f *fleet) change(script func(g budget.Gate, nowMS int64) budget.Gate) {
 func (f *fleet) arrive(number int) {
 	f.w.second().Arrived++
 	f.arrived++
-	op, i := &operation{number: f.arrived}, f.instances[number]
+	op, i := operation{number: f.arrived}, f.instances[number]
 	if !i.closed {
 		f.w.backlog(1)
 		f.ready(op)
@@ -137,20 +136,18 @@ func (f *fleet) tell(i *instance) {
 }
 
 // later lets an operation that failed come due again after its back-off.
-func (f *fleet) later(op *operation) {
+func (f *fleet) later(op operation) {
 	wait := backoffFloorUS + f.w.uniform(0, backoff(backoffCapUS, op.sends))
 	f.w.after(wait, func() { f.ready(op) })
 }
 
-// ready puts an operation that is due into the backlog's lane, and wakes a worker that
-// sees no reason to wait.
-func (f *fleet) ready(op *operation) {
+// ready puts an operation that is due into the backlog's lane, and lets a worker ask:
+// release tells when the next one comes due.
+func (f *fleet) ready(op operation) {
 	f.due.push(op)
 	k := f.workers[f.turn%len(f.workers)]
 	f.turn++
-	if !k.held {
-		f.askIn(k, max(k.askedUS+spacingUS-f.w.nowUS, 0))
-	}
+	f.askIn(k, max(k.askedUS+spacingUS-f.w.nowUS, 0))
 }
 
 // askIn lets a worker ask in so much time, unless it does so earlier anyway.
@@ -185,7 +182,7 @@ func (f *fleet) ask(k *worker) {
 			}
 			f.send(k, f.due.pop(), probe, g.Generation)
 		}
-		if k.held = f.due.len() > 0; k.held {
+		if f.due.len() > 0 {
 			next = wait
 		}
 		return g.TakeRate(given, nowMS, f.Params)
@@ -212,7 +209,9 @@ func (f *fleet) room(g budget.Gate, nowMS, slots int64) (n, againUS int64) {
 	case g.State == budget.HalfOpen:
 		least(g.Permits(f.Params), idleUS)
 	}
-	least(releaseLimit, spacingUS)
+	if !f.NoBudget {
+		least(releaseLimit, spacingUS)
+	}
 	return n, againUS
 }
 
@@ -248,7 +247,7 @@ func (f *fleet) payableIn(g budget.Gate) int64 {
 }
 
 // send makes one call of the backlog and reports its end to the gate.
-func (f *fleet) send(k *worker, op *operation, probe string, generation int64) {
+func (f *fleet) send(k *worker, op operation, probe string, generation int64) {
 	k.busy++
 	f.inFlight++
 	op.sends++

@@ -86,36 +86,37 @@ func Metastable(seed uint64, s Strategy, perSecond float64) Result {
 	return w.run(MetastableSeconds*second - 1)
 }
 
-// The night after an outage, in seconds: a minute of normal load, the outage, the night.
+// The night after an outage: NightOutFrom seconds of normal load, the outage, the night.
 const (
 	NightOutFrom = 60
-	NightOutTo   = NightOutFrom + 3600
-	NightTo      = NightOutTo + 8*3600
+	NightSeconds = 8 * 3600
 	NightLoad    = 100 // operations a second until the outage is over
 )
 
-// Night lets 100 operations a second arrive evenly until an outage of an hour is over,
-// and then 2 a second at random distances for a night of eight hours; the dependency
-// bears anything. The run ends when nothing of the outage is left.
-func Night(seed uint64, s Strategy) Result {
+// Night lets 100 operations a second arrive evenly until an outage is over, and then 2 a
+// second at random distances for a night of eight hours; the dependency bears anything.
+// The run ends when nothing of the outage is left.
+func Night(seed uint64, s Strategy, outageSeconds int64) Result {
 	w := newWorld(seed)
-	d := &loaded{latencyUS: 50 * millisecond, outFrom: NightOutFrom * second, outTo: NightOutTo * second}
+	outTo := (NightOutFrom + outageSeconds) * second
+	d := &loaded{latencyUS: 50 * millisecond, outFrom: NightOutFrom * second, outTo: outTo}
 	const instances = 5
-	c := s(w, d, 3*second, instances)
+	c := s(w, d, 0, instances)
 	n := 0
 	arrive := func() {
 		c.arrive(n % instances)
 		n++
 	}
-	w.evenly(NightLoad, NightOutTo*second, arrive)
-	w.after(NightOutTo*second, func() { w.poisson(2, NightTo*second, arrive) })
-	w.endWhenDrained(NightOutTo * second)
-	return w.run(NightTo*second - 1)
+	end := outTo + NightSeconds*second
+	w.evenly(NightLoad, outTo, arrive)
+	w.after(outTo, func() { w.poisson(2, end, arrive) })
+	w.endWhenDrained(outTo)
+	return w.run(end - 1)
 }
 
 // The recovery of a dependency that suffers from load, in seconds.
 const (
-	RecoveryOutFrom  = 60
+	RecoveryOutFrom  = 120
 	RecoveryOutTo    = RecoveryOutFrom + 600
 	RecoveryCapacity = 100
 	RecoveryLoad     = 70
@@ -128,7 +129,7 @@ func Recovery(seed uint64, s Strategy, limitSeconds int64) Result {
 	w := newWorld(seed)
 	d := &loaded{capacity: RecoveryCapacity, latencyUS: 50 * millisecond, outFrom: RecoveryOutFrom * second, outTo: RecoveryOutTo * second}
 	const instances = 5
-	c := s(w, d, 3*second, instances)
+	c := s(w, d, 0, instances)
 	n := 0
 	end := (RecoveryOutTo + limitSeconds) * second
 	w.evenly(RecoveryLoad, end, func() {
