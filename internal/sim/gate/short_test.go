@@ -1,0 +1,9 @@
+//go:build !race
+
+package gate
+
+const (
+	nightOutage = fullOutage
+	naiveWatch  = naiveLimit
+	withRace    = false
+)
