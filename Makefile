@@ -58,6 +58,11 @@ torture: test-tools ## kill, freeze and cut off real processes for SECONDS, and 
 sim: ## every interleaving of the model, and seeded worlds over the real scripts
 	REDRIVE_SIM=long REDRIVE_WORLDS=$(WORLDS) go test -count 1 -v -timeout 60m ./internal/sim/...
 
+.PHONY: sim-report
+sim-report: ## play the gate's outages in full and write tables and plots into docs/budget.md and docs/img
+	@mkdir -p docs/img
+	go test -count 1 -timeout 20m -run '^TestTheManualShowsWhatTheScenariosBring$$' ./internal/sim/gate -update
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each
 	@set -e; pkgs=$$(go list $(PKG)); for pkg in $$pkgs; do \
