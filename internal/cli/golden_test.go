@@ -205,5 +205,10 @@ func TestGoldenUsage(t *testing.T) {
 		line("resolve --all-matching --kind charge --applied --note x"), line("resolve --all-matching --note x"),
 		line("reconcile charge/o1"), line("reconcile --note x"), line("reconcile nothing/o1 --note x"), line("reconcile charge/o1 --from f --note x"), line("reconcile --from none.txt --note x"),
 		line("reconcile charge/o1 --note x --first-sent-at yesterday"), line("batch show"), line("batch show b-none"), line("batch stop b-none"), line("batch stop b-none --note x"), line("batch list --limit 0"),
+		line("gate payrail bank"), line("gate Payrail"), line("gate payrail -o name"), line("gate override payrail --cap 5 --note x"), line("gate override payrail --cap 5 --for 25h --note x"),
+		line("gate override payrail --cap 5 --for 0s --note x"), line("gate override payrail --for 1h --note x"), line("gate override payrail --cap 5 --for 1h"), line("gate clear payrail"),
+		line("gate override --cap 5 --for 1h --note x"), line("gate override nothing --cap 5 --for 1h --note x"), line("gate clear nothing --note x"), line("first-attempts payrail"),
+		line("first-attempts payrail --ok -1"), line("first-attempts payrail --ok 600000 --failed 600000"), line("first-attempts payrail --failed 1000001"), line("first-attempts payrail --timed-out some"),
+		line("first-attempts nothing --ok 1"), line("resume payrail --credential default --note x"), line("resume payrail --credential M1 --note x"), line("resume payrail --credential m1 --note x"),
 	))
 }

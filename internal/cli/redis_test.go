@@ -33,7 +33,8 @@ func TestARedisThatIsDownIsOneLineAndTryAgain(t *testing.T) {
 	b := setup(t, srv.Client(t))
 	b.env["REDRIVE_REDIS_URL"] = srv.URL()
 	srv.Kill9()
-	for _, args := range [][]string{line("list"), line("stats"), line("show charge/a"), {"add", "charge/a", "--body", "{}"}, line("import -"), line("cancel charge/a -y --note x")} {
+	for _, args := range [][]string{line("list"), line("stats"), line("show charge/a"), {"add", "charge/a", "--body", "{}"}, line("import -"), line("cancel charge/a -y --note x"),
+		line("gate payrail"), line("gate override payrail --cap 5 --for 1h --note x"), line("gate clear payrail --note x"), line("first-attempts payrail --ok 1")} {
 		oneLine(t, b.run(args...), exitAgain, srv.Addr(), "connection refused")
 	}
 	b.env["REDRIVE_REDIS_URL"] = "unix://" + filepath.Join(t.TempDir(), "none.sock")

@@ -27,7 +27,7 @@ func TestEveryCommandThatRedisRefusesToWriteForEndsWithAgain(t *testing.T) {
 		line("pause payrail --note x"), line("resolve payout/unknown --applied --note x"),
 		line("reconcile payout/unknown --note x"), line("cancel payout/unknown -y --note x"), line("dlq discard payout/unknown -y --note x"),
 		line("dlq requeue payout/unknown -y --note x"), line("batch stop " + batch + " --note x"), line("add charge/new --body {}"),
-		line("show payout/unknown --reveal"),
+		line("show payout/unknown --reveal"), line("gate override payrail --cap 5 --for 1h --note x"), line("first-attempts payrail --ok 1"),
 	}
 	config := func(name, value string) {
 		t.Helper()
@@ -49,20 +49,20 @@ func TestEveryCommandThatRedisRefusesToWriteForEndsWithAgain(t *testing.T) {
 	before := b.operation("payout/unknown")
 
 	config("min-replicas-to-write", "1")
-	resume := line("resume payrail --note x")
-	refused("fewer replicas than min-replicas-to-write", append(commands, resume)...)
+	freeing := [][]string{line("resume payrail --note x"), line("gate clear payrail --note x")}
+	refused("fewer replicas than min-replicas-to-write", append(commands, freeing...)...)
 	says(t, b.must(exitAgain, "add", "charge/new", "--body", "{}").stderr, "nothing was written")
 	says(t, b.must(exitAgain, "resolve", "payout/unknown", "--applied", "--note", "x").stderr, "no operation was changed")
 	config("min-replicas-to-write", "0")
 
-	config("maxmemory", "1mb") // resume frees memory: a full Redis lets it through
+	config("maxmemory", "1mb") // what frees memory is let through by a full Redis
 	refused("full", commands...)
 	config("maxmemory", "0")
 
 	if err := client.SlaveOf(t.Context(), "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	refused("read-only replica", append(commands, resume)...)
+	refused("read-only replica", append(commands, freeing...)...)
 	if err := client.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"redrive/internal/budget"
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+)
+
+// overrideView is the JSON of an override in force.
+type overrideView struct {
+	Values map[string]*float64 `json:"values"` // by the names of [budget.Overridable], in people's units; null: not replaced
+	Since  *jobs.Instant       `json:"since"`
+	Until  *jobs.Instant       `json:"until"`
+	By     string              `json:"by"`
+	Note   string              `json:"note"`
+
+	stored map[string]int64
+}
+
+// overrideAnswer is the JSON of what an override, or its end, came to.
+type overrideAnswer struct {
+	Dependency jobs.Dependency `json:"dependency"`
+	Override   *overrideView   `json:"override"` // in force now
+	Replaced   *overrideView   `json:"replaced"` // in force before
+	Warnings   []string        `json:"warnings"`
+}
+
+// overrideOf is the override that a gate is under; nil: none.
+func overrideOf(s ledger.GateState) *overrideView {
+	if s.Gate.Override.UntilMS <= s.ReadAt.UnixMilli() {
+		return nil
+	}
+	v := &overrideView{Values: map[string]*float64{}, Since: jobs.At(s.OverrideSince), Until: jobs.AtMS(s.Gate.Override.UntilMS),
+		By: s.OverrideBy, Note: s.OverrideNote, stored: s.Gate.Override.Values}
+	for _, k := range knobs {
+		v.Values[k.name] = nil
+		if stored, ok := v.stored[k.name]; ok {
+			shown := k.shown(stored)
+			v.Values[k.name] = &shown
+		}
+	}
+	return v
+}
+
+func (o *overrideView) text() string {
+	return fmt.Sprintf("%s until %s, by %s: %s", valuesText(o.stored), instant(o.Until), o.By, orDash(o.Note))
+}
+
+func (p *program) overrideCommand() *cobra.Command {
+	var span time.Duration
+	var note string
+	cmd := &cobra.Command{
+		Use:   "override DEPENDENCY [--ratio N] [--cap N] [--floor N] [--rate N] [--drain N] [--max-in-flight N] --for SPAN --note WHY",
+		Short: "Replace limits of a dependency's gate for a while",
+		Long: "override replaces limits of a dependency's gate for all processes. It ends by itself, whether or not anything runs then, and\n" +
+			"replaces an earlier override whole: what is not given again is as configured.",
+		Example: `  enqueue gate override payrail --ratio 0.3 --floor 5 --for 30m --note "they confirmed headroom"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: p.command(limited, []string{asTable, asJSON, asJSONL}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			values, err := givenKnobs(cmd)
+			if err != nil {
+				return err
+			}
+			switch {
+			case !cmd.Flags().Changed("for"):
+				return usagef("--for is required: an override ends by itself, after %s at most", hours(ledger.MaxOverride))
+			case span <= 0 || span > ledger.MaxOverride:
+				return usagef("--for %s: must be above 0 and at most %s", span, hours(ledger.MaxOverride))
+			}
+			s, dep, err := p.openDependency(ctx, args[0], note)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			before, err := s.ledger.Gate(ctx, dep)
+			if err != nil {
+				return err
+			}
+			if _, err := s.ledger.Override(ctx, dep, values, span, ledger.Actor{By: p.by(), Note: note}); err != nil {
+				return err
+			}
+			after, err := s.ledger.Gate(ctx, dep)
+			if err != nil {
+				return &noted{err, "the override is in force"}
+			}
+			return p.writeOverride(overrideAnswer{Dependency: dep, Override: overrideOf(after), Replaced: overrideOf(before), Warnings: starved(after)})
+		}),
+	}
+	knobFlags(cmd)
+	cmd.Flags().DurationVar(&span, "for", 0, "end it after this `span`, at most 24h (required)")
+	cmd.Flags().StringVar(&note, "note", "", "why, for the audit (required)")
+	p.completeDependencies(cmd, 1)
+	return cmd
+}
+
+func (p *program) clearCommand() *cobra.Command {
+	var note string
+	cmd := &cobra.Command{
+		Use:   "clear DEPENDENCY --note WHY",
+		Short: "End an override before its time",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.command(limited, []string{asTable, asJSON, asJSONL}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			s, dep, err := p.openDependency(ctx, args[0], note)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			before, err := s.ledger.Gate(ctx, dep)
+			if err != nil {
+				return err
+			}
+			if _, err := s.ledger.ClearOverride(ctx, dep, ledger.Actor{By: p.by(), Note: note}); err != nil {
+				return err
+			}
+			return p.writeOverride(overrideAnswer{Dependency: dep, Replaced: overrideOf(before), Warnings: []string{}})
+		}),
+	}
+	cmd.Flags().StringVar(&note, "note", "", "why, for the audit (required)")
+	p.completeDependencies(cmd, 1)
+	return cmd
+}
+
+// starved warns that under an override no token comes in any more.
+func starved(s ledger.GateState) []string {
+	given, in := s.Gate.Override.Values, s.InForce
+	_, ratio := given[budget.OverrideRatio]
+	_, floor := given[budget.OverrideFloor]
+	if s.Params == (budget.Params{}) && !(ratio && floor) || in.RatioMilli > 0 || in.FloorMilliPerSecond > 0 {
+		return []string{}
+	}
+	if in.DrainMilliPerSecond > 0 {
+		return []string{"ratio and floor are both 0: once the tokens that are there are spent, only the drain lane lets retries and inquiries leave meanwhile"}
+	}
+	return []string{"ratio and floor are both 0: once the tokens that are there are spent, nothing will be retried or asked meanwhile"}
+}
+
+func (p *program) writeOverride(a overrideAnswer) error {
+	switch p.flags.output {
+	case asJSON:
+		return p.writeJSON(a)
+	case asJSONL:
+		return p.writeLine(a)
+	}
+	switch {
+	case a.Override != nil:
+		p.print("%s: %s until %s", a.Dependency, valuesText(a.Override.stored), instant(a.Override.Until))
+		if a.Replaced != nil {
+			p.print("replaced: %s", a.Replaced.text())
+		}
+	case a.Replaced != nil:
+		p.print("%s is as configured again", a.Dependency)
+		p.print("ended: %s", a.Replaced.text())
+	default:
+		p.print("%s: no override was in force", a.Dependency)
+	}
+	for _, w := range a.Warnings {
+		p.say("warning: %s", w)
+	}
+	return nil
+}
+
+// hours writes a span of whole hours as flags are written.
+func hours(d time.Duration) string { return fmt.Sprintf("%dh", int(d.Hours())) }
