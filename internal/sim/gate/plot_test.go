@@ -20,10 +20,10 @@ type line struct {
 
 // chart is a plot of lines.
 type chart struct {
-	title, x, y string
-	logX, logY  bool
-	fromY, toY  float64 // both 0: what the lines need
-	lines       []line
+	title, x, y    string
+	logX, logY     bool
+	ticksX, ticksY []float64 // marks with a number; the first and the last of ticksY are the ends of the axis
+	lines          []line
 }
 
 // others colours what is not ours; ours is black and thick, so that the picture can be
@@ -35,14 +35,16 @@ func (c chart) svg(t *testing.T) []byte {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.x, c.y
 	p.BackgroundColor = color.White // readable on a dark page, too
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(2)
+	p.Legend.XOffs = vg.Points(8)
 	p.Add(plotter.NewGrid())
 	if c.logX {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.X.Scale = plot.LogScale{}
 	}
 	if c.logY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.Y.Scale = plot.LogScale{}
 	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks(c.ticksX), ticks(c.ticksY)
 	n := 0
 	for _, l := range c.lines {
 		drawn, err := plotter.NewLine(l.at)
@@ -57,9 +59,7 @@ func (c chart) svg(t *testing.T) []byte {
 		p.Add(drawn)
 		p.Legend.Add(l.name, drawn)
 	}
-	if c.fromY != c.toY {
-		p.Y.Min, p.Y.Max = c.fromY, c.toY
-	}
+	p.Y.Min, p.Y.Max = c.ticksY[0], c.ticksY[len(c.ticksY)-1]
 	writer, err := p.WriterTo(18*vg.Centimeter, 10*vg.Centimeter, "svg")
 	if err != nil {
 		t.Fatalf("plot %s: %v", c.title, err)
@@ -69,6 +69,18 @@ func (c chart) svg(t *testing.T) []byte {
 		t.Fatalf("plot %s: %v", c.title, err)
 	}
 	return b.Bytes()
+}
+
+func ticks(at []float64) plot.Ticker {
+	var marks plot.ConstantTicks
+	for _, v := range at {
+		text := strconv.FormatFloat(v, 'f', -1, 64)
+		if v >= 10_000 {
+			text = thousands(int(v))
+		}
+		marks = append(marks, plot.Tick{Value: v, Label: text})
+	}
+	return marks
 }
 
 // series makes a line of a run's seconds, one point for each step of them.
@@ -93,7 +105,8 @@ func plots() map[string]func(*testing.T) []byte {
 }
 
 func plotRates(t *testing.T) []byte {
-	c := chart{title: "Calls per operation, 100 instances", x: "share of calls that fail", y: "calls per operation", fromY: 0.8, toY: 4.2}
+	c := chart{title: "Calls per operation, 100 instances", x: "share of calls that fail", y: "calls per operation",
+		ticksX: failureRates, ticksY: []float64{0, 1, 2, 3, 4, 5}}
 	for _, s := range []struct{ name, strategy string }{{"3 retries", "3 retries"}, {"bucket per instance", "own buckets"}, {"no retries", "none"}, {"ours", "budget"}} {
 		l := line{name: s.name, ours: s.strategy == "budget"}
 		for _, rate := range failureRates {
@@ -105,7 +118,8 @@ func plotRates(t *testing.T) []byte {
 }
 
 func plotInstances(t *testing.T) []byte {
-	c := chart{title: "Everything fails for 60 s: calls per operation", x: "instances", y: "calls per operation", logX: true, fromY: 1, toY: 1.9}
+	c := chart{title: "Everything fails for 60 s: calls per operation", x: "instances", y: "calls per operation", logX: true,
+		ticksX: []float64{1, 10, 100, 1000}, ticksY: []float64{1, 1.1, 1.2, 1.4, 1.6, 1.8, 2}}
 	own, ours, most := line{name: "bucket per instance"}, line{name: "ours", ours: true}, line{name: "bound of ours"}
 	for _, n := range counts {
 		r := instances("budget", n)
@@ -118,8 +132,10 @@ func plotInstances(t *testing.T) []byte {
 }
 
 func plotMetastable(t *testing.T) []byte {
-	c := chart{title: "One of two servers is out from 5 to 10 s, load 85/s, seed 42", x: "s", y: "operations that succeed, per s", fromY: 0, toY: 130}
-	for _, s := range []struct{ name, strategy string }{{"3 retries at once", "3 retries"}, {"no retries", "none"}, {"ours", "gate"}} {
+	c := chart{title: "One of two servers is out from 5 to 10 s, load 85/s, seed 42", x: "s", y: "operations that succeed, per s",
+		ticksX: []float64{0, 5, 10, 20, 30, 40, 50, 60}, ticksY: []float64{0, 40, 85, 120, 160}}
+	for _, s := range []struct{ name, strategy string }{{"3 retries at once", "3 retries"}, {"no retries", "none"}, {"ours without breaker and lane", "budget"},
+		{"ours", "gate"}} {
 		at := series(metastable(s.strategy, 85, 42), 0, 2, func(sec int, _ Second) float64 { return float64(sec) },
 			func(_ int, s Second) float64 { return float64(s.Good) / 2 })
 		c.lines = append(c.lines, line{name: s.name, ours: s.strategy == "gate", at: at})
@@ -128,7 +144,8 @@ func plotMetastable(t *testing.T) []byte {
 }
 
 func plotNight(t *testing.T) []byte {
-	c := chart{title: "A night after an outage of an hour", x: "hours since the outage ended", y: "operations that wait"}
+	c := chart{title: "A night after an outage of an hour", x: "hours since the outage ended", y: "operations that wait",
+		ticksX: []float64{0, 1, 2, 3, 4, 5, 6, 7, 8}, ticksY: []float64{0, 100_000, 200_000, 300_000, 400_000, 550_000}}
 	for _, s := range []struct{ name, strategy string }{{"ratio", "night: ratio"}, {"ratio and floor 1/s", "night: floor 1"},
 		{"ratio and floor 10/s", "night: floor 10"}, {"ours: and a lane of 85/s", "night: gate"}} {
 		at := series(night(s.strategy, fullOutage), NightOutFrom+fullOutage, 60, func(sec int, _ Second) float64 {
@@ -140,7 +157,8 @@ func plotNight(t *testing.T) []byte {
 }
 
 func plotRecovery(t *testing.T) []byte {
-	c := chart{title: "Recovery of a dependency that bears 100 calls/s, load 70/s", x: "s since the outage ended", y: "calls per s, most of 5 s", logY: true, fromY: 40, toY: 5000}
+	c := chart{title: "Recovery of a dependency that bears 100 calls/s, load 70/s", x: "s since the outage ended", y: "calls per s, most of 5 s", logY: true,
+		ticksX: []float64{0, 100, 200, 300, 400, 500, 600}, ticksY: []float64{1, 10, 100, 1000, 100_000}}
 	for _, s := range []struct {
 		name, strategy string
 		limit          int
