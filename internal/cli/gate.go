@@ -165,7 +165,7 @@ func viewOf(s ledger.GateState) gateView {
 	}
 	v.Cap, v.Ratio = limit(budget.OverrideCap, in.Cap*1000), limit(budget.OverrideRatio, in.RatioMilli)
 	v.FloorPerSecond, v.Drain.Most = limit(budget.OverrideFloor, in.FloorMilliPerSecond), limit(budget.OverrideDrain, in.DrainMilliPerSecond)
-	if v.Cap != nil {
+	if known {
 		tokens := units(g.TokensMilli)
 		v.Tokens = &tokens
 	}

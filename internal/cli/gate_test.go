@@ -132,7 +132,7 @@ func TestAGateWithoutParametersShowsWhatIsKnown(t *testing.T) {
 		b.must(exitOK, "gate", "override", "bank", "--cap", "7", "--for", "1h", "--note", "x")
 		b.must(exitOK, "pause", "bank", "--note", "x")
 		v := into[gateView](t, b.must(exitOK, "gate", "bank", "-o", "json"))
-		if v.Known || v.Ratio != nil || v.Forecast != nil || v.Ramp != nil || v.Breaker.Enabled != nil {
+		if v.Known || v.Tokens != nil || v.Ratio != nil || v.Forecast != nil || v.Ramp != nil || v.Breaker.Enabled != nil {
 			t.Errorf("it claims to know what nobody said: %+v", v)
 		}
 		if v.Cap == nil || *v.Cap != 7 || v.Paused == nil || v.Paused.Until != nil || *v.Backlog.HeldBy != jobs.HoldPaused {
