@@ -10,10 +10,16 @@ import (
 // Fields is the gate as the hash in the store holds it: see the header of lua/gate.lua.
 // What people write there (a pause, an override) is not among them.
 func (g Gate) Fields() map[string]string {
-	bins, probes := make([]string, len(g.Bins)), make([]string, len(g.Probes))
-	for i, b := range g.Bins {
-		bins[i] = fmt.Sprintf("%d:%d:%d:%d:%d:%d", b.AtMS, b.Calls, b.Failed, b.Throttled, b.Firsts, b.Spent)
+	probes := make([]string, len(g.Probes))
+	var newest Bin
+	var bins []string
+	if n := len(g.Bins); n > 0 {
+		newest = g.Bins[n-1]
+		for _, b := range g.Bins[:n-1] {
+			bins = append(bins, fmt.Sprintf("%d:%d:%d:%d:%d:%d", b.AtMS, b.Calls, b.Failed, b.Throttled, b.Firsts, b.Spent))
+		}
 	}
+	sum := g.Window()
 	for i, l := range g.Probes {
 		probes[i] = fmt.Sprintf("%d=%s", l.UntilMS, l.ID)
 	}
@@ -24,7 +30,10 @@ func (g Gate) Fields() map[string]string {
 	return map[string]string{
 		"tokens": strconv.FormatInt(g.TokensMilli, 10), "rest": strconv.FormatInt(g.RestMicro, 10), "filled_at": strconv.FormatInt(g.FilledAtMS, 10),
 		"breaker": fmt.Sprintf("%s %d %d %d %d %d %d %d %s", g.State, g.Generation, g.SinceMS, g.UntilMS, g.Opened, g.Run, g.ProbesOK, g.Neutral, why),
-		"probes":  strings.Join(probes, " "), "window": strings.Join(bins, " "), "park": fmt.Sprintf("%d %d", g.ParkedUntilMS, g.Hints),
+		"probes":  strings.Join(probes, " "), "bins": strings.Join(bins, " "),
+		"window": fmt.Sprintf("%d %d %d %d %d %d %d %d %d %d %d", sum.Calls, sum.Failed, sum.Throttled, sum.Firsts, sum.Spent,
+			newest.AtMS, newest.Calls, newest.Failed, newest.Throttled, newest.Firsts, newest.Spent),
+		"park": fmt.Sprintf("%d %d", g.ParkedUntilMS, g.Hints),
 		"lane": fmt.Sprintf("%d %d %d %d %d %d", g.LaneMilli, g.LaneTokensMilli, g.LaneRestMicro, g.LaneFilledMS, g.LaneGrownMS, g.LaneCutMS),
 		"rate": fmt.Sprintf("%d %d %d", g.RateTokensMilli, g.RateRestMicro, g.RateFilledMS), "fresh": fmt.Sprintf("%d %d", g.FreshMS, g.ReleasedAtMS),
 		"peak": fmt.Sprintf("%d %d %d", g.Hour, g.Peak, g.PeakBefore),
@@ -56,9 +65,14 @@ func Read(fields map[string]string, begun bool) Gate {
 			g.Why = m[3]
 		}
 	}
-	for _, m := range binText.FindAllStringSubmatch(fields["window"], -1) {
+	for _, m := range binText.FindAllStringSubmatch(fields["bins"], -1) {
 		n, _ := numbers(strings.Join(m[1:], " "), 6)
 		g.Bins = append(g.Bins, Bin{n[0], n[1], n[2], n[3], n[4], n[5]})
+	}
+	if n, ok := numbers(fields["window"], 11); ok && n[5] > 0 {
+		g.Bins = append(g.Bins, Bin{n[5], n[6], n[7], n[8], n[9], n[10]})
+	} else {
+		g.Bins = nil // as the script has it: without the newest none counts
 	}
 	for _, m := range probeText.FindAllStringSubmatch(fields["probes"], -1) {
 		until, _ := natural(m[1])

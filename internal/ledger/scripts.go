@@ -52,7 +52,7 @@ var (
 	inquiredScript  = script("inquired", budget.Library, heldLibrary)
 	reconcileScript = script("reconcile")
 	voidedScript    = script("voided")
-	firstsScript    = script("first_attempts", budget.Library)
+	firstsScript    = luascript.Must("first_attempts", source("first_attempts"), luascript.Base, budget.Library)
 	overrideScript  = script("override")
 )
 

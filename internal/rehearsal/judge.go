@@ -33,6 +33,8 @@ type Limits struct {
 	Cap            int64   // calls beyond the first that may be saved up
 	Ratio          float64 // of them per first attempt
 	FloorPerSecond float64
+	LanePerSecond  float64 // of the drain lane, while the dependency is healthy
+	Probes         int64   // of all half-open periods together
 	// Of the slots (P5).
 	Slots        int           // attempts at once, of all workers
 	InquirySlots int           // the same of inquiries, which have slots of their own
@@ -204,8 +206,8 @@ func (j *judgement) strangers() {
 }
 
 // storm looks at every window between two requests: the extra calls in [a,b] must
-// not exceed cap + ratio x first attempts in [a-1s,b] + floor x (b-a+1s). With the
-// running sums E (extra), F (first) and time t that is, for all a <= b,
+// not exceed cap + probes + ratio x first attempts in [a-1s,b] + floor x (b-a+1s), where
+// floor is that of the bucket and the most of the drain lane. With the running sums E (extra), F (first) and time t that is, for all a <= b,
 //
 //	E(b) - ratio F(b) - floor b  -  (E(before a) - ratio F(before a-1s) - floor (a-1s))  <=  cap
 //
@@ -217,6 +219,7 @@ func (j *judgement) storm() {
 	arrivals := slices.Clone(j.Arrivals)
 	slices.SortStableFunc(arrivals, func(a, b Arrival) int { return a.At.Compare(b.At) })
 	start := arrivals[0].At
+	most, floor := j.Limits.Cap+j.Limits.Probes, j.Limits.FloorPerSecond+j.Limits.LanePerSecond
 	seen := map[string]bool{}
 	var extra, first float64
 	var firstsAt []time.Time // in order
@@ -227,7 +230,7 @@ func (j *judgement) storm() {
 		for early < len(firstsAt) && firstsAt[early].Before(a.At.Add(-drawnEarly)) {
 			early++
 		}
-		least = min(least, extra-j.Limits.Ratio*float64(early)-j.Limits.FloorPerSecond*(t-drawnEarly.Seconds()))
+		least = min(least, extra-j.Limits.Ratio*float64(early)-floor*(t-drawnEarly.Seconds()))
 		if a.Inquiry || seen[a.Correlation] {
 			extra++
 		} else {
@@ -235,14 +238,14 @@ func (j *judgement) storm() {
 			first++
 			firstsAt = append(firstsAt, a.At)
 		}
-		if over := extra - j.Limits.Ratio*first - j.Limits.FloorPerSecond*t - least; over > worst {
+		if over := extra - j.Limits.Ratio*first - floor*t - least; over > worst {
 			worst, worstAt = over, a.At
 		}
 	}
 	const rounding = 1e-6
-	if worst > float64(j.Limits.Cap)+rounding {
+	if worst > float64(most)+rounding {
 		j.broken("P4", "%.0f calls beyond the first were made on top of what ratio and floor give, %d may be (until second %.1f)",
-			worst, j.Limits.Cap, worstAt.Sub(start).Seconds())
+			worst, most, worstAt.Sub(start).Seconds())
 	}
 }
 

@@ -35,10 +35,11 @@ type Options struct {
 	Log      *slog.Logger // what the parts have to say; nil: silent
 
 	// For tests: senderFunc wraps the client that workers send with, to break
-	// promises by it; course makes it shorter (zero: [wholeCourse]); noInquiry:
+	// promises by it; noBreaker leaves the breaker closed; course makes it shorter (zero: [wholeCourse]); noInquiry:
 	// nobody can be asked about payouts either; evidenceFunc is shown what the
 	// judge looks at.
 	senderFunc   func(worker.Sender) worker.Sender
+	noBreaker    bool
 	course       course
 	noInquiry    bool
 	evidenceFunc func(Evidence)
@@ -266,8 +267,13 @@ func (s *stage) judge() (*Report, error) {
 	}
 	handed, settled := s.path.accounts()
 	d := s.config.Dependencies[dependency]
+	gate, err := s.ledger.Gate(ctx, dependency)
+	if err != nil {
+		return nil, err
+	}
 	e := Evidence{Orders: handed, Settled: settled, Ledger: s.gateway.Ledger(), Arrivals: s.door.all(), Operations: page.Items, Took: took,
 		Limits: Limits{Cap: d.Budget.Cap, Ratio: float64(d.Budget.RatioMilli) / 1000, FloorPerSecond: float64(d.Budget.FloorMilliPerSecond) / 1000,
+			LanePerSecond: float64(d.Drain.MaxMilliPerSecond) / 1000, Probes: int64(d.Breaker.Probes) * (gate.Gate.Generation + 1) / 2,
 			Slots: d.Slots * s.o.Workers, InquirySlots: inquirySlots * s.o.Workers, Timeout: d.Timeout}}
 	if s.o.evidenceFunc != nil {
 		s.o.evidenceFunc(e)

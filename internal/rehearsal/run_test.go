@@ -114,7 +114,7 @@ func TestLostRepliesOfClassNoneAreSettledByInquiryOrLeftToAPersonAndNeverResent(
 	var evidence [2]Evidence
 	options := make([]Options, len(evidence))
 	for i := range options {
-		options[i] = Options{Operations: 60, Fault: sandbox.LostReplies, Seed: 5, Store: StoreRedis, noInquiry: i == 1,
+		options[i] = Options{Operations: 60, Fault: sandbox.LostReplies, Seed: 5, Store: StoreRedis, noInquiry: i == 1, noBreaker: true,
 			evidenceFunc: func(e Evidence) { evidence[i] = e }}
 	}
 	for i, r := range playAll(t, options) {

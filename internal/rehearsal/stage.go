@@ -117,6 +117,13 @@ func (s *stage) configure() (*config.Config, error) {
 	// A backlog of all operations drains in fifteen seconds: nobody watches for longer.
 	perSecond := max(int64(s.o.Operations)/15, 10)
 	d.Budget = config.Budget{RatioMilli: 100, Cap: perSecond, FloorMilliPerSecond: perSecond * 1000}
+	d.Drain.MaxMilliPerSecond = perSecond * 1000
+	// The fault takes seconds, not minutes, and so does what follows it.
+	d.Breaker = config.Breaker{Window: time.Second, MinCalls: 20, FailureRateMilli: 500, Consecutive: 8, Open: 400 * time.Millisecond,
+		MaxOpen: 1600 * time.Millisecond, Probes: 3, Ramp: 2 * time.Second}
+	if s.o.senderFunc != nil || s.o.noBreaker {
+		d.Breaker.Consecutive, d.Breaker.MinCalls = 0, 1_000_000 // what is broken is met often
+	}
 	c.Dependencies[dependency] = d
 
 	kind := func(name jobs.Kind, path string, class jobs.Idempotency, attempts int) *config.Kind {

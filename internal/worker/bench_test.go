@@ -145,6 +145,7 @@ func (b bench) config() *config.Config {
 	c.Redis.Namespace = "bench"
 	d := config.NewDependency(benchDependency, "http://127.0.0.1:1")
 	d.Slots, d.MaxInFlight = b.Slots, 0
+	d.Breaker.Consecutive, d.Breaker.MinCalls = 0, 1_000_000
 	c.Dependencies[d.Name] = d
 	k := config.NewKind("charge", d, "/v1/charges")
 	k.Idempotency = jobs.IdempotencyKeyed

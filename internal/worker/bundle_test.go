@@ -62,6 +62,8 @@ func (b *testBundle) outfit() *testBundle {
 	d := config.NewDependency(dep, "http://127.0.0.1:1")
 	d.Timeout, d.Slots, d.MaxInFlight, d.MinResponse = time.Second, 10, 0, 10*time.Millisecond
 	d.Budget = config.Budget{RatioMilli: 1000, Cap: 100_000, FloorMilliPerSecond: 1_000_000}
+	// Tests of the gate turn it on; to the others failures are something to be tried again.
+	d.Breaker.Consecutive, d.Breaker.MinCalls = 0, 1_000_000
 	b.config.Dependencies[dep] = d
 	for name, class := range map[jobs.Kind]jobs.Idempotency{"charge": jobs.IdempotencyKeyed, "report": jobs.IdempotencyNatural, "payout": jobs.IdempotencyNone} {
 		k := config.NewKind(name, d, "/v1/"+string(name)+"s")

@@ -88,7 +88,11 @@ func TestAnInquiryThatFailsNeverLeadsToAResend(t *testing.T) {
 			b.sender.saysBody(c.status, c.body)
 			b.submit("payout", 1)
 			b.worker()
-			b.until(20*time.Second, "some inquiries", func() bool { return b.sender.questions() >= 4 })
+			some := 4
+			if c.status == 401 {
+				some = 3 // then the refused credential pauses the dependency
+			}
+			b.until(20*time.Second, "some inquiries", func() bool { return b.sender.questions() >= some })
 			if d := b.get("payout", 0); d.State != jobs.Unresolved || b.sender.total() != 1 {
 				t.Errorf("%s after %d sends", d.State, b.sender.total())
 			}

@@ -6,7 +6,8 @@
 --   tokens, rest, filled_at   the bucket; rest: thousandths of a milli-token
 --   breaker   '<closed | open | half_open> <generation> <since> <until> <opened> <run> <probes ok> <neutral> <why or ->'
 --   probes    '<until>=<id>' for each permit that is out
---   window    '<at>:<calls>:<failed>:<throttled>:<firsts>:<spent>' for each bin, oldest first
+--   window    sums of all bins '<calls> <failed> <throttled> <firsts> <spent>', then the newest bin '<at> <calls> ...'
+--   bins      '<at>:<calls>:<failed>:<throttled>:<firsts>:<spent>' for each older one, oldest first
 --   park      '<until> <hints in a row>'
 --   lane      '<rate> <tokens> <rest> <filled at> <grown at> <cut at>'
 --   rate      '<tokens> <rest> <filled at>'
@@ -26,9 +27,7 @@
 local gate = {}
 local CALL, WHOLE = 1000, 1000
 local FIELDS = {'tokens', 'filled_at', 'rest', 'hold', 'hold_until', 'turn', 'rolled', 'breaker', 'probes', 'window', 'park',
-  'lane', 'rate', 'fresh', 'peak', 'override', 'params', 'refused', 'aside'}
-local PARAMS = {'ratio', 'cap', 'floor', 'drain', 'per_second', 'burst', 'max_in_flight', 'slots', 'window', 'min_calls',
-  'failure_rate', 'consecutive', 'open', 'max_open', 'probes', 'ramp'}
+  'lane', 'rate', 'fresh', 'peak', 'override', 'params', 'refused', 'aside', 'bins'}
 local OVERRIDE = {ratio = 'ratio', cap = 'cap', floor = 'floor', rate = 'per_second', drain = 'drain', max_in_flight = 'max_in_flight'}
 
 -- whole reads a stored integer >= 0, nil when it is absent or garbage.
@@ -37,29 +36,37 @@ local function whole(v)
   return tonumber(v)
 end
 
--- numbers reads n integers separated by spaces, nil when the text is not that. What
--- follows them is returned as it is.
-local function numbers(text, n)
-  if not text then return nil end
-  local out, at = {}, 1
-  for i = 1, n do
-    local from, upto, v = string.find(text, '^(%-?%d+) ?', at)
-    if not from or #v > 15 then return nil end
-    out[i], at = tonumber(v), upto + 1
+-- Patterns of n integers. One match of many captures costs a fraction of many matches.
+local OF2 = '^(%-?%d+) (%-?%d+)$'
+local OF3 = '^(%-?%d+) (%-?%d+) (%-?%d+)$'
+local OF6 = '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)$'
+local BREAKER = '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (.*)$'
+local WINDOW = '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)'
+local PARAMS =
+  '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)'
+
+local function override(p, text, now)
+  local untl, rest = string.match(text or '', '^(%d+) ?(.*)$')
+  if not untl or tonumber(untl) <= now then return end
+  for name, value in string.gmatch(rest, '([%w_]+)=(%d+)') do
+    if OVERRIDE[name] then p[OVERRIDE[name]] = tonumber(value) end
   end
-  return out, string.sub(text, at)
 end
 
-local function parameters(stored, override, now)
-  local v, p = numbers(A.gate or stored or A.gate_spare, #PARAMS), {}
-  for i, name in ipairs(PARAMS) do p[name] = v and v[i] or 0 end
-  if not v then p.cap = 1000000000 end -- nobody said anything: what is there stays
-  local untl, rest = numbers(override, 1)
-  if untl and untl[1] > now then
-    for name, value in string.gmatch(rest, '([%w_]+)=(%d+)') do
-      if OVERRIDE[name] then p[OVERRIDE[name]] = tonumber(value) end
-    end
+local function parameters(stored, over, now)
+  local ratio, cap, floor, drain, per_second, burst, in_flight, slots, window, calls, rate, run, open, max_open, probes, ramp =
+    string.match(A.gate or stored or A.gate_spare or '', PARAMS)
+  local p
+  if ratio then
+    p = {ratio = tonumber(ratio), cap = tonumber(cap), floor = tonumber(floor), drain = tonumber(drain), per_second = tonumber(per_second),
+      burst = tonumber(burst), max_in_flight = tonumber(in_flight), slots = tonumber(slots), window = tonumber(window), min_calls = tonumber(calls),
+      failure_rate = tonumber(rate), consecutive = tonumber(run), open = tonumber(open), max_open = tonumber(max_open), probes = tonumber(probes),
+      ramp = tonumber(ramp)}
+  else -- nobody said anything: what is there stays
+    p = {ratio = 0, cap = 1000000000, floor = 0, drain = 0, per_second = 0, burst = 0, max_in_flight = 0, slots = 0, window = 0, min_calls = 0,
+      failure_rate = 0, consecutive = 0, open = 0, max_open = 0, probes = 0, ramp = 0}
   end
+  if over then override(p, over, now) end
   if p.window == 0 then p.window = 10000 end
   p.bin = math.max(1, math.floor((p.window + 59999) / 60000)) * 1000
   p.off = p.min_calls == 0 and p.consecutive == 0
@@ -84,7 +91,9 @@ local function turn(g, state)
   g.news[#g.news + 1] = state
   g.state, g.since, g.generation = state, g.now, g.generation + 1
   g.run, g.probes = 0, {}
-  for _, b in ipairs(g.bins) do b.calls, b.failed, b.throttled = 0, 0, 0 end
+  g.sum.calls, g.sum.failed, g.sum.throttled = 0, 0, 0
+  g.bin.calls, g.bin.failed, g.bin.throttled = 0, 0, 0
+  g.bins = string.gsub(g.bins, '(%d+):%d+:%d+:%d+:', '%1:0:0:0:')
 end
 
 -- add is what a rate of milli-units a second adds in a span, by thousandths.
@@ -151,15 +160,66 @@ local function rate(g)
   if g.rate_tokens >= burst then g.rate_tokens, g.rate_rest = burst, 0 end
 end
 
+-- The window. The sums are kept, so that only what leaves it is read; all of it only
+-- when the clock stepped back.
+local BIN = '^(%d+):(%d+):(%d+):(%d+):(%d+):(%d+) ?'
+
+local function new_bin(at) return {at = at, calls = 0, failed = 0, throttled = 0, firsts = 0, spent = 0} end
+
+local function add_bin(to, calls, failed, throttled, firsts, spent, by)
+  to.calls, to.failed, to.throttled = to.calls + by * calls, to.failed + by * failed, to.throttled + by * throttled
+  to.firsts, to.spent = to.firsts + by * firsts, to.spent + by * spent
+end
+
+local function text_of(b) return string.format('%d:%d:%d:%d:%d:%d', b.at, b.calls, b.failed, b.throttled, b.firsts, b.spent) end
+
+local function window(g, text)
+  local oldest = g.now - g.p.window - g.p.bin
+  local calls, failed, throttled, firsts, spent, at, c, f, t, fi, sp = string.match(text or '', WINDOW)
+  g.sum, g.bin = new_bin(0), new_bin(0)
+  if calls then
+    add_bin(g.sum, tonumber(calls), tonumber(failed), tonumber(throttled), tonumber(firsts), tonumber(spent), 1)
+    g.bin.at = tonumber(at)
+    add_bin(g.bin, tonumber(c), tonumber(f), tonumber(t), tonumber(fi), tonumber(sp), 1)
+  else
+    g.bins = ''
+  end
+  if g.bin.at <= oldest then g.sum, g.bin, g.bins = new_bin(0), new_bin(0), '' end
+  while g.bins ~= '' do
+    local from, upto, first, n, failures, n429, n1, tokens = string.find(g.bins, BIN)
+    if not from then
+      g.bins = ''
+    elseif tonumber(first) > oldest then
+      break
+    else
+      add_bin(g.sum, tonumber(n), tonumber(failures), tonumber(n429), tonumber(n1), tonumber(tokens), -1)
+      g.bins = string.sub(g.bins, upto + 1)
+    end
+  end
+  if g.bin.at <= g.now then return end
+  local left = {}
+  g.sum, g.bin = new_bin(0), new_bin(0)
+  for b in string.gmatch(g.bins, '%S+') do
+    local first, n, failures, n429, n1, tokens = string.match(b, BIN)
+    if first and tonumber(first) <= g.now then
+      left[#left + 1] = b
+      g.bin = new_bin(tonumber(first))
+      add_bin(g.bin, tonumber(n), tonumber(failures), tonumber(n429), tonumber(n1), tonumber(tokens), 1)
+      add_bin(g.sum, tonumber(n), tonumber(failures), tonumber(n429), tonumber(n1), tonumber(tokens), 1)
+    end
+  end
+  g.bins = table.concat(left, ' ', 1, math.max(#left - 1, 0))
+end
+
 -- parse reads what is stored. What is garbled counts as missing, and is told.
 local function parse(v, now)
-  local g = {now = now, news = {}, hold = v[4], hold_until = whole(v[5]) or 0, turn = v[6] or 'inquiry', rolled = whole(v[7])}
+  local g = {v = v, now = now, news = {}, hold = v[4], hold_until = whole(v[5]) or 0, turn = v[6] or 'inquiry', rolled = whole(v[7])}
   if not g.hold or g.hold == '' then g.hold = nil end
   g.p = parameters(v[17], v[16], now)
-  local function read(field, n)
-    local out, rest = numbers(v[field], n)
-    if v[field] and not out then g.garbled = true end
-    return out or {}, rest
+  local function num0(text, field)
+    if text then return tonumber(text) end
+    if v[field] then g.garbled = true end
+    return 0
   end
   local tokens, filled = whole(v[1]), whole(v[2])
   g.known = tokens ~= nil and filled ~= nil
@@ -167,36 +227,35 @@ local function parse(v, now)
   g.tokens, g.filled, g.rest = tokens, filled, math.min(whole(v[3]) or 0, 999)
 
   local state, rest = string.match(v[8] or '', '^(%l[%l_]*) (.*)$')
-  local b, why = numbers(rest, 7)
-  if not b or (state ~= 'closed' and state ~= 'open' and state ~= 'half_open') then
+  local generation, since, untl, opened, run, ok, neutral, why = string.match(rest or '', BREAKER)
+  if not generation or (state ~= 'closed' and state ~= 'open' and state ~= 'half_open') then
     if v[8] then g.garbled = true end
-    state, b, why = 'closed', {0, 0, 0, 0, 0, 0, 0}, '-'
+    g.state, g.generation, g.since, g.untl, g.opened, g.run, g.probes_ok, g.neutral, g.why = 'closed', 0, 0, 0, 0, 0, 0, 0, '-'
+  else
+    g.state, g.generation, g.since, g.untl = state, tonumber(generation), tonumber(since), tonumber(untl)
+    g.opened, g.run, g.probes_ok, g.neutral, g.why = tonumber(opened), tonumber(run), tonumber(ok), tonumber(neutral), why
   end
-  g.state, g.generation, g.since, g.untl, g.opened, g.run, g.probes_ok, g.neutral, g.why = state, b[1], b[2], b[3], b[4], b[5], b[6], b[7], why
 
-  local park = read(11, 2)
-  g.parked, g.hints = park[1] or 0, park[2] or 0
-  local l = read(12, 6)
-  g.lane, g.lane_tokens, g.lane_rest, g.lane_filled, g.lane_grown, g.lane_cut = l[1] or 0, l[2] or 0, l[3] or 0, l[4] or 0, l[5] or 0, l[6] or 0
-  local r = read(13, 3)
-  g.rate_tokens, g.rate_rest, g.rate_filled = r[1] or 0, r[2] or 0, r[3] or 0
-  local f = read(14, 2)
-  g.fresh, g.released = f[1] or 0, f[2] or 0
-  local peak = read(15, 3)
-  g.hour, g.peak, g.peak_before = peak[1] or 0, peak[2] or 0, peak[3] or 0
-
-  g.bins, g.probes = {}, {}
-  for at, calls, failed, throttled, firsts, spent in string.gmatch(v[10] or '', '(%d+):(%d+):(%d+):(%d+):(%d+):(%d+)') do
-    at = tonumber(at)
-    if at <= now and at > now - g.p.window - g.p.bin then
-      g.bins[#g.bins + 1] = {at = at, calls = tonumber(calls), failed = tonumber(failed), throttled = tonumber(throttled),
-        firsts = tonumber(firsts), spent = tonumber(spent)}
-    end
-  end
+  local a, b = string.match(v[11] or '', OF2)
+  g.parked, g.hints = num0(a, 11), num0(b, 11)
+  local l1, l2, l3, l4, l5, l6 = string.match(v[12] or '', OF6)
+  g.lane, g.lane_tokens, g.lane_rest = num0(l1, 12), num0(l2, 12), num0(l3, 12)
+  g.lane_filled, g.lane_grown, g.lane_cut = num0(l4, 12), num0(l5, 12), num0(l6, 12)
+  local r1, r2, r3 = string.match(v[13] or '', OF3)
+  g.rate_tokens, g.rate_rest, g.rate_filled = num0(r1, 13), num0(r2, 13), num0(r3, 13)
+  local f1, f2 = string.match(v[14] or '', OF2)
+  g.fresh, g.released = num0(f1, 14), num0(f2, 14)
+  g.peaks = v[15]
   g.refused, g.aside = v[18] or '', v[19] == '1'
-  for untl, id in string.gmatch(v[9] or '', '(%d+)=(%S+)') do
-    untl = tonumber(untl)
-    if untl > now and untl <= now + 3600000 then g.probes[#g.probes + 1] = {id = id, untl = untl} end
+
+  g.bins = v[20] or ''
+  window(g, v[10])
+  g.probes = {}
+  if v[9] and v[9] ~= '' then
+    for ends, id in string.gmatch(v[9], '(%d+)=(%S+)') do
+      ends = tonumber(ends)
+      if ends > now and ends <= now + 3600000 then g.probes[#g.probes + 1] = {id = id, untl = ends} end
+    end
   end
   return g
 end
@@ -241,24 +300,20 @@ function gate.load(now)
   return g
 end
 
--- bin: the window's newest, that of now.
-local function bin(g)
+-- newest_bin is that of now.
+local function newest_bin(g)
   local at = g.now - g.now % g.p.bin
-  local last = g.bins[#g.bins]
-  if not last or last.at < at then
-    last = {at = at, calls = 0, failed = 0, throttled = 0, firsts = 0, spent = 0}
-    g.bins[#g.bins + 1] = last
+  if g.bin.at < at then
+    if g.bin.at > 0 then g.bins = g.bins == '' and text_of(g.bin) or g.bins .. ' ' .. text_of(g.bin) end
+    g.bin = new_bin(at)
   end
-  return last
+  return g.bin
 end
 
--- window sums up the bins.
-function gate.window(g)
-  local sum = {calls = 0, failed = 0, throttled = 0, firsts = 0, spent = 0}
-  for _, b in ipairs(g.bins) do
-    for name in pairs(sum) do sum[name] = sum[name] + b[name] end
-  end
-  return sum
+-- note counts in the window.
+local function note(g, calls, failed, throttled, firsts, spent)
+  add_bin(newest_bin(g), calls, failed, throttled, firsts, spent, 1)
+  add_bin(g.sum, calls, failed, throttled, firsts, spent, 1)
 end
 
 function gate.plain(g) return plain(g) end
@@ -297,7 +352,7 @@ function gate.rate_in(g)
 end
 
 -- healthy: nothing in the window speaks against the dependency.
-function gate.healthy(g) return gate.window(g).failed == 0 end
+function gate.healthy(g) return g.sum.failed == 0 end
 
 -- short_of: what a backlog waits for that nothing else holds.
 function gate.short_of(g)
@@ -328,6 +383,14 @@ function gate.take_rate(g, n)
   if g.p.per_second > 0 then g.rate_tokens = math.max(g.rate_tokens - n * CALL, -math.max(g.p.per_second, CALL)) end
 end
 
+-- peaks reads the most calls under way: few need it.
+local function peaks(g)
+  if g.hour then return end
+  local hour, peak, before = string.match(g.peaks or '', OF3)
+  if g.peaks and not hour then g.news[#g.news + 1] = 'repaired' end
+  g.hour, g.peak, g.peak_before = tonumber(hour or '0'), tonumber(peak or '0'), tonumber(before or '0')
+end
+
 -- in_flight: how many calls may be under way, nil: any number.
 function gate.in_flight(g)
   local most = g.p.max_in_flight
@@ -335,13 +398,17 @@ function gate.in_flight(g)
     if most == 0 then return nil end
     return most
   end
-  if most == 0 then most = math.max(g.p.slots, g.peak, g.peak_before) end
+  if most == 0 then
+    peaks(g)
+    most = math.max(g.p.slots, g.peak, g.peak_before)
+  end
   return math.max(1, share(most, g.m))
 end
 
 -- released records that a worker asked, while so many calls were under way.
 function gate.released(g, in_flight)
   g.released = g.now
+  peaks(g)
   local hour = math.floor(g.now / 3600000)
   if hour ~= g.hour then
     g.peak_before = hour == g.hour + 1 and g.peak or 0
@@ -366,16 +433,14 @@ end
 function gate.spend(g)
   if g.state ~= 'closed' or g.tokens < CALL then return false end
   g.tokens = g.tokens - CALL
-  local b = bin(g)
-  b.spent = b.spent + 1
+  note(g, 0, 0, 0, 0, 1)
   return true
 end
 
 -- first puts in what n first attempts are worth; not while the breaker lets nothing but
 -- probes through.
 function gate.first(g, n)
-  local b = bin(g)
-  b.firsts = b.firsts + n
+  note(g, 0, 0, 0, n, 0)
   if g.state == 'closed' then g.tokens = math.min(limit(g), g.tokens + n * share(g.p.ratio, g.m)) end
 end
 
@@ -426,11 +491,10 @@ end
 -- count takes results into the window of a closed breaker, and opens it when there are
 -- too many failures. Of a mixture nobody knows the order: it is no run of failures.
 local function count(g, ok, failed, throttled, jitter)
-  local b = bin(g)
-  b.calls, b.failed, b.throttled = b.calls + ok + failed, b.failed + failed, b.throttled + throttled
+  note(g, ok + failed, failed, throttled, 0, 0)
   g.run = ok > 0 and 0 or g.run + failed
   if failed == 0 then return end
-  local w, p = gate.window(g), g.p
+  local w, p = g.sum, g.p
   if p.consecutive > 0 and g.run >= p.consecutive then return open(g, 'consecutive', jitter) end
   if p.min_calls > 0 and w.calls >= p.min_calls and w.failed * WHOLE >= p.failure_rate * w.calls then return open(g, 'failure_rate', jitter) end
   if g.lane > 0 then
@@ -525,14 +589,32 @@ function gate.save() dirty = true end
 
 after[#after + 1] = function()
   if not dirty then return end
-  local g, bins, probes = loaded, {}, {}
-  for i, b in ipairs(g.bins) do bins[i] = string.format('%d:%d:%d:%d:%d:%d', b.at, b.calls, b.failed, b.throttled, b.firsts, b.spent) end
-  for i, l in ipairs(g.probes) do probes[i] = int(l.untl) .. '=' .. l.id end
-  redis.call('HSET', P .. 'gate', 'tokens', int(g.tokens), 'rest', int(g.rest), 'filled_at', int(g.filled), 'last_now', int(g.now), 'turn', g.turn,
+  local g, b, w, probes = loaded, loaded.bin, loaded.sum, ''
+  if #g.probes > 0 then
+    local list = {}
+    for i, l in ipairs(g.probes) do list[i] = int(l.untl) .. '=' .. l.id end
+    probes = table.concat(list, ' ')
+  end
+  local fields = {'tokens', int(g.tokens), 'rest', int(g.rest), 'filled_at', int(g.filled), 'last_now', int(g.now),
     'breaker', string.format('%s %d %d %d %d %d %d %d %s', g.state, g.generation, g.since, g.untl, g.opened, g.run, g.probes_ok, g.neutral, g.why),
-    'probes', table.concat(probes, ' '), 'window', table.concat(bins, ' '), 'park', string.format('%d %d', g.parked, g.hints),
+    'window', string.format('%d %d %d %d %d %d %d %d %d %d %d', w.calls, w.failed, w.throttled, w.firsts, w.spent, b.at, b.calls, b.failed, b.throttled, b.firsts, b.spent),
     'lane', string.format('%d %d %d %d %d %d', g.lane, g.lane_tokens, g.lane_rest, g.lane_filled, g.lane_grown, g.lane_cut),
-    'rate', string.format('%d %d %d', g.rate_tokens, g.rate_rest, g.rate_filled), 'fresh', string.format('%d %d', g.fresh, g.released),
-    'peak', string.format('%d %d %d', g.hour, g.peak, g.peak_before), 'params', A.gate or g.stored or '',
-    'refused', g.refused, 'aside', g.aside and '1' or '')
+    'fresh', string.format('%d %d', g.fresh, g.released)}
+  -- What seldom changes is seldom written.
+  local function unless_stored(i, value)
+    if loaded.v[i] ~= value then
+      fields[#fields + 1] = FIELDS[i]
+      fields[#fields + 1] = value
+    end
+  end
+  unless_stored(6, g.turn)
+  unless_stored(9, probes)
+  unless_stored(11, string.format('%d %d', g.parked, g.hints))
+  unless_stored(13, string.format('%d %d %d', g.rate_tokens, g.rate_rest, g.rate_filled))
+  if g.hour then unless_stored(15, string.format('%d %d %d', g.hour, g.peak, g.peak_before)) end
+  unless_stored(17, A.gate or g.stored or '')
+  unless_stored(18, g.refused)
+  unless_stored(19, g.aside and '1' or '')
+  unless_stored(20, g.bins)
+  redis.call('HSET', P .. 'gate', unpack(fields))
 end
