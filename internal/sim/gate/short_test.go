@@ -4,6 +4,6 @@ package gate
 
 const (
 	nightOutage = fullOutage
-	naiveWatch  = naiveLimit
+	naiveWatch  = 60
 	withRace    = false
 )
