@@ -587,7 +587,7 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 			b.must(err)
 			entries, err := b.Audit(b.Context(), dep, time.Time{}, 10)
 			b.must(err)
-			if !was || again || len(entries) != 3 || entries[0].Action != "override" || entries[0].To != "ratio=0" || entries[1].Action != "clear" {
+			if !was || again || len(entries) != 3 || entries[0].Action != "override" || !strings.HasSuffix(entries[0].To, " ratio=0") || entries[1].Action != "clear" {
 				b.Fatalf("was %v, again %v, audit %+v", was, again, entries)
 			}
 		})

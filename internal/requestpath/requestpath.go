@@ -24,7 +24,9 @@ const (
 	// StopWithin bounds how long Stop tries to tell what is left.
 	StopWithin = 2 * time.Second
 
+	minFlushEvery = time.Millisecond
 	maxFlushEvery = time.Second
+	defaultKeep   = 10 * time.Second
 	maxKeep       = time.Minute
 	flushTimeout  = time.Second // of one flush: Redis answers in ms, or something is wrong
 	drainPause    = 50 * time.Millisecond
@@ -44,21 +46,32 @@ type Options struct {
 	// the budget's bound allows for first attempts that are a second late.
 	FlushEvery time.Duration
 	// Keep is how long counts wait for a Redis that does not answer before they are
-	// forgotten. 0: 10 s, the breaker's usual window; at most a minute.
+	// forgotten. 0: 10 s, the breaker's usual window; at least twice FlushEvery, at most a
+	// minute. By as much may the budget's deposits be late, and only then.
 	Keep time.Duration
 
 	Log     *slog.Logger     // nil: silent
 	Metrics *metrics.Metrics // counts first_attempts_total; the caller declares the dependencies. nil: counted nowhere
 }
 
-func (o Options) validate() error {
-	switch {
-	case o.FlushEvery < 0 || o.FlushEvery > maxFlushEvery:
-		return fmt.Errorf("request path options: FlushEvery is %s, must be above 0 and at most %s", o.FlushEvery, maxFlushEvery)
-	case o.Keep < 0 || o.Keep > maxKeep:
-		return fmt.Errorf("request path options: Keep is %s, must be above 0 and at most %s", o.Keep, maxKeep)
+// withDefaults fills in what is 0, and refuses what cannot work.
+func (o Options) withDefaults() (Options, error) {
+	if o.FlushEvery == 0 {
+		o.FlushEvery = maxFlushEvery
 	}
-	return nil
+	if o.Keep == 0 {
+		o.Keep = defaultKeep
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case o.FlushEvery < minFlushEvery || o.FlushEvery > maxFlushEvery:
+		return o, fmt.Errorf("request path options: FlushEvery is %s, must be %s to %s", o.FlushEvery, minFlushEvery, maxFlushEvery)
+	case o.Keep < 2*o.FlushEvery || o.Keep > maxKeep: // what waits for its first flush must not be forgotten
+		return o, fmt.Errorf("request path options: Keep is %s, must be twice FlushEvery (%s) to %s", o.Keep, 2*o.FlushEvery, maxKeep)
+	}
+	return o, nil
 }
 
 // Recorder tells the gates of the first attempts of one process. All methods are safe
@@ -108,17 +121,9 @@ func New(l *ledger.Ledger, o Options) (*Recorder, error) {
 	if l == nil {
 		return nil, errors.New("request path: the ledger is missing")
 	}
-	if err := o.validate(); err != nil {
+	o, err := o.withDefaults()
+	if err != nil {
 		return nil, err
-	}
-	if o.FlushEvery == 0 {
-		o.FlushEvery = maxFlushEvery
-	}
-	if o.Keep == 0 {
-		o.Keep = 10 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Process = fmt.Sprintf("%s.%016x", o.Process, rand.Uint64())
 	o.Spare = maps.Clone(o.Spare)

@@ -16,5 +16,5 @@ if A.action == 'override' then
 else
   redis.call('HDEL', P .. 'gate', 'override', 'override_by', 'override_note', 'override_since')
 end
-record.audit('-', A.action, was and before or '', A.values or '', now)
+record.audit('-', A.action, was and before or '', untl > 0 and int(untl) .. ' ' .. A.values or '', now)
 return {int(untl), was and '1' or ''}
