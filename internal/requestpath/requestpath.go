@@ -134,8 +134,8 @@ func New(l *ledger.Ledger, o Options) (*Recorder, error) {
 
 // Record counts one first attempt that was sent to dep, by how it ended: a decline is
 // ok, for the dependency worked. A result that stands in no list counts as failed. What
-// was not sent must not be recorded, nor what a submission already reports. It never
-// blocks, whatever Redis does.
+// was not sent must not be recorded, nor what a submission reports, unless that says
+// that it is counted. It never blocks, whatever Redis does.
 func (r *Recorder) Record(dep jobs.Dependency, result metrics.Result) {
 	if t := r.tally(dep); t != nil {
 		t.record(result)
@@ -201,8 +201,8 @@ func (r *Recorder) Start() {
 	}
 }
 
-// Stop tells what is left, within [StopWithin] and the call that is under way, and
-// returns when nothing runs any more. What is recorded meanwhile may be left out.
+// Stop tells what is left, for at most [StopWithin], and returns when nothing runs any
+// more. What is recorded meanwhile may be left out.
 func (r *Recorder) Stop() {
 	r.life.Lock()
 	defer r.life.Unlock()
