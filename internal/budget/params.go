@@ -35,7 +35,7 @@ type Breaker struct {
 	WindowMS         int64 // results of this span count; 0: ten seconds
 	MinCalls         int64 // results in the window before the rate counts; 0: the rate never does
 	FailureRateMilli int64 // thousandths of the window's results that are failures open it
-	Consecutive      int64 // failures in a row open it, however few calls there are; 0: they do not
+	Consecutive      int64 // failures in a row open it where the window has fewer than MinCalls calls; 0: they do not
 	OpenMS           int64 // how long it stays open the first time; doubled each time it opens again before its ramp is over
 	MaxOpenMS        int64 // the longest that doubling leads to
 	Probes           int64 // permits of a half-open period, and successes that close it

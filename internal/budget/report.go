@@ -69,7 +69,9 @@ func bit(b bool) int64 {
 func failure(s Sign) bool { return s == SignFailed || s == SignSlow || s == SignThrottled }
 
 // count takes results into the window of a closed breaker, and opens it when there are
-// too many failures. Of a mixture nobody knows the order: it is no run of failures.
+// too many failures. Of a mixture nobody knows the order: it is no run of failures. A run
+// of failures counts where the window has too few calls for the rate; among many calls a
+// short run comes by chance (docs/adr/0009), so that there it must be as long as min_calls.
 func (g Gate) count(ok, failed, throttled, jitter, nowMS int64, p Params) Gate {
 	b := g.bin(nowMS, p)
 	b.Calls += ok + failed
@@ -84,7 +86,7 @@ func (g Gate) count(ok, failed, throttled, jitter, nowMS int64, p Params) Gate {
 	}
 	w, k := g.Window(), p.Breaker
 	switch {
-	case k.Consecutive > 0 && g.Run >= k.Consecutive:
+	case k.Consecutive > 0 && g.Run >= k.Consecutive && (w.Calls < k.MinCalls || g.Run >= k.MinCalls):
 		return g.open("consecutive", jitter, nowMS, p)
 	case k.MinCalls > 0 && w.Calls >= k.MinCalls && w.Failed*whole >= k.FailureRateMilli*w.Calls:
 		return g.open("failure_rate", jitter, nowMS, p)

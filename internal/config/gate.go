@@ -24,7 +24,7 @@ type Breaker struct {
 	Window           time.Duration
 	MinCalls         int           // so many results in the window before FailureRateMilli opens it, 1 to 1,000,000; default 20
 	FailureRateMilli int64         // thousandths of the results in the window that are failures: it opens; 1 to 1000; default 500 (0.5)
-	Consecutive      int           // failures in a row that open it whatever MinCalls says, at most 1000; 0: none do; default 5
+	Consecutive      int           // failures in a row that open it while the window has fewer than MinCalls results, at most 1000; 0: none do; default 5
 	SlowCall         time.Duration // a call that takes longer is a failure, whatever it brought; 0: no call is slow; default 2 s
 	Open             time.Duration // how long nothing leaves once it opened; doubled each time a probe fails; above 0; default 5 s
 	MaxOpen          time.Duration // Open at most, however often it doubled; Open to 1 h; default 60 s, or Open where that is more

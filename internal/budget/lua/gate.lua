@@ -495,7 +495,7 @@ local function count(g, ok, failed, throttled, jitter)
   g.run = ok > 0 and 0 or g.run + failed
   if failed == 0 then return end
   local w, p = g.sum, g.p
-  if p.consecutive > 0 and g.run >= p.consecutive then return open(g, 'consecutive', jitter) end
+  if p.consecutive > 0 and g.run >= p.consecutive and (w.calls < p.min_calls or g.run >= p.min_calls) then return open(g, 'consecutive', jitter) end
   if p.min_calls > 0 and w.calls >= p.min_calls and w.failed * WHOLE >= p.failure_rate * w.calls then return open(g, 'failure_rate', jitter) end
   if g.lane > 0 then
     g.lane_grown = g.now
