@@ -118,15 +118,27 @@ func TestTheBreakerOpens(t *testing.T) {
 				b.Fatalf("%d milli-tokens, before %d: open, it neither fills nor spends", got, tokens)
 			}
 		})
-		s.test("results of an older generation are ignored", func(b *bundle) {
+		s.test("results of an older generation are ignored, and what it released does not begin", func(b *bundle) {
 			b.breaker()
 			b.add("old")
 			g := b.start("old")
-			b.trip()
-			b.letHalfOpen()
+			b.add("promised")
+			promised := b.release("promised")
+			b.flushOf(0, 3)
+			b.wantState(budget.Open)
+			b.pass(10 * time.Second)
 			b.releaseUpTo(0)
-			b.finish(g, with(succeeded(), says(budget.SignFailed)))
-			b.wantState(budget.HalfOpen)
+			b.pass(11 * time.Second)
+			b.flushOf(5, 0)
+			b.wantState(budget.Closed)
+			b.finish(g, with(refused(time.Second), says(budget.SignFailed)))
+			if w := b.gate().Gate.Window(); w.Failed != 0 {
+				b.Fatalf("%d failures counted of what was sent before it opened", w.Failed)
+			}
+			answer := b.beginAs(promised, "late")
+			if answer.Status != BeginHeld || answer.Hold != jobs.HoldBreaker {
+				b.Fatalf("%s %q, want held by the breaker", answer.Status, answer.Hold)
+			}
 		})
 	})
 }

@@ -66,13 +66,32 @@ var rules = []rule{
 	{"inquire hands an inquiry to one process", "inquire", `ask.handed(op, A.run, now, arg('lease'))`, `ask.handed(op, A.run, now, 0)`, "TestAnUnknownOutcomeIsAskedAbout"},
 	{"a rollback is noticed", "", `if arg('seen') <= rollback.seq() then return end`, `if true then return end`, "TestARollback"},
 	{"after a rollback only what is surely safe is sent", "", `return class == 'keyed' and num(op.f.window) > 0 and now < settle.window_end(op, num(op.f.created))`, `return true`, "TestARollback"},
+	{"begin grants only in the generation of the release", "begin", `if not why and generation ~= '' and num(generation) ~= g.generation then why, wait = 'breaker', 1000 end`, ``, "TestTheBreakerOpens"},
+	{"a probe needs a permit", "release", `if probing then return gate.probe(g, id, now + arg('release_lease')) and 'probe' or nil end`, `if probing then return 'probe' end`, "TestT72|TestProbes"},
+	{"there are no more permits than probes", "", `return math.max(g.p.probes - g.probes_ok - #g.probes, 0)`, `return 100`, "TestT72|TestProbes"},
+	{"a lost probe frees its place", "", `if ends > now and ends <= now + 3600000 then`, `if true then`, "TestT71"},
+	{"results of an older generation are ignored", "", `if sign == 'nothing' or generation ~= g.generation then return end`, `if sign == 'nothing' then return end`, "TestTheBreakerOpens"},
+	{"open, nothing leaves", "", `if g.state == 'open' then return 'breaker', g.untl - g.now end`, ``, "TestTheBreakerOpens"},
+	{"declines are no failures", "", `local failed = (sign == 'failed' or sign == 'slow' or sign == 'throttled') and 1 or 0`, `local failed = sign ~= 'ok' and 1 or 0`, "TestT74|TestT71"},
+	{"closing, it starts low", "", `g.tokens, g.rest, g.filled = math.min(g.tokens, g.p.floor, limit(g)), 0, g.now`, ``, "TestProbes"},
+	{"a gate that is gone starts low", "", `g.tokens, g.rest, g.filled = math.min(most, g.p.floor), 0, g.now`, `g.tokens, g.rest, g.filled = most, 0, g.now`, "TestALostOrGarbled"},
+	{"what came due while held is backlog", "", `function gate.deferred(g, due) return not plain(g) or due < g.fresh end`, `function gate.deferred(g, due) return false end`, "TestBacklog"},
+	{"what came due while nobody worked is backlog", "", `if gap(g) then g.fresh = now end`, ``, "TestBacklog"},
+	{"deferred first attempts fill nothing", "begin", `if grant == 'first' then gate.first(g, 1) end`, `if op.f.sends == nil then gate.first(g, 1) end`, "TestBacklog"},
+	{"the rate bounds what leaves", "release", `gate.take_rate(g, first + retries)`, ``, "TestRate|TestT39"},
+	{"first attempts of the request path count once", "first_attempts", `local taken = num(redis.call('HGET', seqs, A.process)) < arg('seq')`, `local taken = true`, "TestFirstAttempts"},
+	{"three that ask to wait park the dependency", "", `if g.hints >= 3 then`, `if false then`, "TestADependencyThatAsks"},
+	{"an override ends", "", `if not untl or tonumber(untl) <= now then return end`, `if not untl then return end`, "TestAnOverride"},
+	{"a refused credential costs no operation", "finish", `if A.denied and step == 'end' and reason == 'misconfigured' and held.paused(g, op.f.cred or 'default') then`, `if false then`, "TestARefusedCredential"},
+	{"what stands aside hides nothing", "release", `elseif g.aside and op.f.cred and redis.call('HEXISTS', P .. 'credentials', op.f.cred) == 1 then`, `elseif false then`, "TestARefusedCredential"},
 	{"a clock that stepped back a little stands still", "", `if last > instant and last - instant < 60000 then instant = last end`, ``, "TestASmallStepBack"},
 }
 
 // scripts lets a rule be taken out.
 func scriptVariables() []**luascript.Script {
 	return []**luascript.Script{&submitScript, &releaseScript, &beginScript, &abandonScript, &finishScript, &recoverScript, &sweepScript,
-		&retentionScript, &cancelScript, &requeueScript, &resolveScript, &stopScript, &pauseScript, &inquireScript, &inquiredScript, &reconcileScript, &voidedScript}
+		&retentionScript, &cancelScript, &requeueScript, &resolveScript, &stopScript, &pauseScript, &inquireScript, &inquiredScript, &reconcileScript, &voidedScript,
+		&firstsScript, &overrideScript}
 }
 
 // takeOut removes the rule of that name from the scripts of this process.
