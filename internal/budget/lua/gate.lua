@@ -47,15 +47,17 @@ local PARAMS =
 
 local function override(p, text, now)
   local untl, rest = string.match(text or '', '^(%d+) ?(.*)$')
-  if not untl or tonumber(untl) <= now then return end
+  if (whole(untl) or 0) <= now then return end
   for name, value in string.gmatch(rest, '([%w_]+)=(%d+)') do
-    if OVERRIDE[name] then p[OVERRIDE[name]] = tonumber(value) end
+    if OVERRIDE[name] and whole(value) then p[OVERRIDE[name]] = whole(value) end
   end
 end
 
 local function parameters(stored, over, now)
+  local said = A.gate or stored or ''
+  if not A.gate and not string.find(said, PARAMS) then said = A.gate_spare or '' end
   local ratio, cap, floor, drain, per_second, burst, in_flight, slots, window, calls, rate, run, open, max_open, probes, ramp =
-    string.match(A.gate or stored or A.gate_spare or '', PARAMS)
+    string.match(said, PARAMS)
   local p
   if ratio then
     p = {ratio = tonumber(ratio), cap = tonumber(cap), floor = tonumber(floor), drain = tonumber(drain), per_second = tonumber(per_second),
@@ -64,12 +66,12 @@ local function parameters(stored, over, now)
       ramp = tonumber(ramp)}
   else -- nobody said anything: what is there stays
     p = {ratio = 0, cap = 1000000000, floor = 0, drain = 0, per_second = 0, burst = 0, max_in_flight = 0, slots = 0, window = 0, min_calls = 0,
-      failure_rate = 0, consecutive = 0, open = 0, max_open = 0, probes = 0, ramp = 0}
+      failure_rate = 0, consecutive = 0, open = 0, max_open = 1000000000, probes = 0, ramp = 0}
   end
   if over then override(p, over, now) end
   if p.window == 0 then p.window = 10000 end
   p.bin = math.max(1, math.floor((p.window + 59999) / 60000)) * 1000
-  p.off = p.min_calls == 0 and p.consecutive == 0
+  p.off = ratio ~= nil and p.min_calls == 0 and p.consecutive == 0
   return p
 end
 
@@ -213,7 +215,7 @@ end
 
 -- parse reads what is stored. What is garbled counts as missing, and is told.
 local function parse(v, now)
-  local g = {v = v, now = now, news = {}, hold = v[4], hold_until = whole(v[5]) or 0, turn = v[6] or 'inquiry', rolled = whole(v[7])}
+  local g = {v = v, now = now, news = {}, hold = v[4], hold_until = whole(v[5]) or 0, turn = v[6] == 'retry' and 'retry' or 'inquiry', rolled = whole(v[7])}
   if not g.hold or g.hold == '' then g.hold = nil end
   g.p = parameters(v[17], v[16], now)
   local function num0(text, field)
