@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"testing"
 
 	"redrive/internal/jobs"
@@ -174,4 +175,26 @@ func TestGRPCPushback(t *testing.T) {
 			t.Errorf("code %d: class %s, want %s", code, c.Class, want)
 		}
 	}
+}
+
+// The 4xx that may be sent again, and no other: counted over every status, class and
+// Retry-After.
+func TestNo4xxButTheseIsSentAgain(t *testing.T) {
+	t.Parallel()
+	may := map[int]bool{408: true, 409: true, 413: true, 417: true, 421: true, 422: true, 423: true, 424: true, 425: true, 429: true}
+	outside := 0
+	for status := 400; status < 500; status++ {
+		for _, class := range jobs.Idempotencies {
+			for _, header := range []map[string][]string{nil, {"Retry-After": {"5"}}} {
+				c := Classify(Sample{Phase: PhaseAnswered, Status: status, Header: header}, class)
+				unlisted := c.Row == RowUnlisted || strings.HasPrefix(c.Row, "H4XX")
+				if !c.Verdict.Resends() || may[status] || class != jobs.IdempotencyNone && class != jobs.IdempotencyConditional && unlisted {
+					continue
+				}
+				outside++
+				t.Errorf("%d of a %s kind (row %s): %s", status, class, c.Row, c.Verdict)
+			}
+		}
+	}
+	t.Logf("%d retries outside of the list", outside)
 }

@@ -22,6 +22,11 @@ type RuleSpec struct {
 	// verdict (succeeded, duplicate_success and pending_poll: yes), else from the
 	// table's row for the same answer.
 	Processed Processed
+
+	// Preset is the preset that the rule comes from, and Name its name there: a
+	// classification by it has the row "Preset/Name", and Reason as its reason. All
+	// three are "" for the configuration's own rules, whose rows are R1, R2, ...
+	Preset, Name, Reason string
 }
 
 // Rules are the compiled rules of one dependency. They are never changed, and safe
@@ -58,13 +63,33 @@ func CompileRules(specs []RuleSpec) (*Rules, error) {
 			errs = append(errs, err)
 			continue
 		}
-		out.rules[i] = rule{spec: spec, when: when, id: fmt.Sprintf("R%d", i+1),
-			why: fmt.Sprintf("rule %d says so: %s", i+1, cutRaw(strings.Join(strings.Fields(spec.When), " ")))}
+		out.rules[i] = rule{spec: spec, when: when}
+		out.rules[i].id, out.rules[i].why = spec.row(i)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
 	return out, nil
+}
+
+// row names the rule, the i-th of its list, and says why it decides.
+func (s RuleSpec) row(i int) (id, why string) {
+	if s.Preset != "" {
+		return s.Preset + "/" + s.Name, fmt.Sprintf("preset %s: %s", s.Preset, s.Reason)
+	}
+	return fmt.Sprintf("R%d", i+1), fmt.Sprintf("rule %d says so: %s", i+1, cutRaw(strings.Join(strings.Fields(s.When), " ")))
+}
+
+// Then returns the rules of r and behind them those of more: where both know an
+// answer, r decides. Neither is changed; each keeps its rows.
+func (r *Rules) Then(more *Rules) *Rules {
+	switch {
+	case r == nil:
+		return more
+	case more == nil:
+		return r
+	}
+	return &Rules{rules: slices.Concat(r.rules, more.rules)}
 }
 
 // Specs returns the rules as they were written, in their order, to be held against
@@ -119,6 +144,10 @@ var processedWords = []Processed{ProcessedNo, ProcessedMaybe, ProcessedYes}
 // CheckRules refuses rules that could repeat an effect for kinds of these
 // idempotency classes: where one is none or conditional, a rule with a resend must
 // say processed: no. The error joins one *[RuleError] per rule.
+//
+// Rules of a preset pass: they say one thing to kinds of every class, and for the weak
+// ones [Rules.Classify] makes an unknown_inquire of such a resend. From a person's own
+// rule that would be another verdict than the one written, so that one is refused.
 func CheckRules(specs []RuleSpec, classes []jobs.Idempotency) error {
 	weak := slices.IndexFunc(classes, func(c jobs.Idempotency) bool { return !keepsEffect(c) })
 	if weak < 0 {
@@ -126,7 +155,7 @@ func CheckRules(specs []RuleSpec, classes []jobs.Idempotency) error {
 	}
 	var errs []error
 	for i, s := range specs {
-		if s.Verdict.Resends() && s.Processed != ProcessedNo {
+		if s.Preset == "" && s.Verdict.Resends() && s.Processed != ProcessedNo {
 			errs = append(errs, &RuleError{Index: i, Field: "processed", Msg: fmt.Sprintf(
 				"%s could repeat the effect for kinds of class %s: say processed: no if the gateway documents that such a request was not looked at, else use %s",
 				s.Verdict, classes[weak], jobs.VerdictUnknownInquire)})
@@ -143,7 +172,8 @@ func CheckRules(specs []RuleSpec, classes []jobs.Idempotency) error {
 // A rule that cannot be evaluated on this answer (a key that is not there, a value
 // of another type, a limit) does not match; evalErrs holds a *[RuleError] for each,
 // to be logged once per rule. It is nil most of the time, and never the reason for
-// ok being false.
+// ok being false. Of a preset's rules it holds none: they are written to be asked
+// about every answer, and nobody here could mend them.
 func (r *Rules) Classify(s Sample, class jobs.Idempotency) (c Classification, index int, ok bool, evalErrs []error) {
 	if r == nil || s.Phase != PhaseAnswered {
 		return Classification{}, -1, false, nil
@@ -151,7 +181,7 @@ func (r *Rules) Classify(s Sample, class jobs.Idempotency) (c Classification, in
 	a := view{sample: s}
 	for i := range r.rules {
 		matches, err := r.rules[i].when.isTrue(&a)
-		if err != nil {
+		if err != nil && r.rules[i].spec.Preset == "" {
 			evalErrs = append(evalErrs, err)
 		}
 		if matches {
