@@ -35,6 +35,9 @@ type Operation struct {
 	Flags   []Flag            `json:"flags"`
 	Intent  *string           `json:"intent"` // where it goes once its outcome is settled as not applied
 
+	NewAttemptOf *ID    `json:"new_attempt_of"` // the operation whose payment it tries again, as it was submitted
+	Again        *Again `json:"again"`          // what a decline said of trying again
+
 	Timeline []Event `json:"timeline,omitempty"` // show only
 
 	// EnteredAt is when it entered its present state: what lists are ordered and
@@ -104,6 +107,7 @@ type KindSpec struct {
 	Credentials   []string          `json:"credentials"`       // names only
 	Retention     Retention         `json:"retention"`
 	WaitReplicas  int               `json:"wait_replicas,omitempty"` // that have an operation before it counts as accepted
+	NewAttempts   NewAttempts       `json:"new_attempts,omitzero"`   // zero: published by a worker that did not know of them; see [KindSpec.NewAttemptTerms]
 
 	Inquiry *InquirySpec `json:"inquiry,omitempty"` // nil: nobody can be asked what became of one
 	Void    *VoidSpec    `json:"void,omitempty"`    // nil: a late success is kept

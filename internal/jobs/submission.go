@@ -32,6 +32,11 @@ type Submission struct {
 	Credential     string            `json:"credential,omitempty"` // default: [DefaultCredential]
 	Params         map[string]string `json:"params,omitempty"`
 	Headers        map[string]string `json:"headers,omitempty"`
+
+	// NewAttemptOf names, as KIND/KEY, an operation of the same dependency that ended
+	// without effect and whose payment this one tries again under a name of its own;
+	// "": it is no new attempt. How often that may be done is [NewAttempts].
+	NewAttemptOf string `json:"new_attempt_of,omitempty"`
 }
 
 // ID returns the operation's name.
@@ -60,6 +65,9 @@ type Receipt struct {
 	Error     *string  `json:"error"`
 
 	Later bool `json:"-"` // refused only for now (backlog full): the same may be accepted later
+	// Barred: refused because of what is known of the operation that it is a new attempt
+	// of, and not for anything that could be mended in the submission.
+	Barred bool `json:"-"`
 }
 
 // Instant is a moment as the wire shows it: RFC 3339 in UTC with milliseconds.

@@ -271,6 +271,7 @@ func (b *bundle) pass(d time.Duration) {
 			back(b.key(dep, "gate"), field, v)
 		}
 	}
+	b.passChains(d)
 	for _, name := range append(slices.Clone(everyIndex), "giveup", "asking", "outbox") {
 		for op := range b.index(name) {
 			b.must(b.rdb.ZIncrBy(ctx, b.key(dep, name), -float64(ms), op).Err())

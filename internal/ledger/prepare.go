@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -59,6 +58,8 @@ type entryMeta struct {
 	DelayMS      int64         `json:"delay,omitempty"`
 	Run          string        `json:"run,omitempty"`
 	Attempted    *reportedMeta `json:"att,omitempty"`
+
+	link
 }
 
 type reportedMeta struct {
@@ -131,6 +132,9 @@ func Prepare(s *jobs.Submission, spec jobs.KindSpec) (Entry, error) {
 		return e, err
 	}
 	if err := e.attempted(s); err != nil {
+		return e, err
+	}
+	if err := e.newAttempt(s, spec); err != nil {
 		return e, err
 	}
 	e.meta.Fingerprint = string(dedupe.Of(dedupe.Request{ContentType: request.ContentType, Params: s.Params, Headers: s.Headers,
@@ -374,26 +378,4 @@ func (e *Entry) attempted(s *jobs.Submission) error {
 	}
 	e.meta.Attempted = m
 	return nil
-}
-
-// The stored request: its JSON without the body, a newline, the body's bytes.
-func encodeRequest(r jobs.Request) ([]byte, error) {
-	head, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("encode request: %w", err)
-	}
-	return slices.Concat(head, []byte{'\n'}, r.Body), nil
-}
-
-func decodeRequest(raw []byte) (jobs.Request, error) {
-	head, body, ok := bytes.Cut(raw, []byte{'\n'})
-	var r jobs.Request
-	if !ok {
-		return r, fmt.Errorf("stored request: no line break after its head")
-	}
-	if err := json.Unmarshal(head, &r); err != nil {
-		return r, fmt.Errorf("stored request: %w", err)
-	}
-	r.Body = body
-	return r, nil
 }

@@ -24,6 +24,7 @@ var (
 	askLibrary      = luascript.Library{Name: "ask", Source: source("ask")}
 	rollbackLibrary = luascript.Library{Name: "rollback", Source: source("rollback")}
 	settleLibrary   = luascript.Library{Name: "settle", Source: source("settle")}
+	chainLibrary    = luascript.Library{Name: "chain", Source: source("chain")}
 	heldLibrary     = luascript.Library{Name: "held", Source: source("held")}
 )
 
@@ -35,7 +36,7 @@ func script(name string, more ...luascript.Library) *luascript.Script {
 }
 
 var (
-	submitScript    = script("submit", budget.Library, dedupe.Identity, dedupe.Claim, rollbackLibrary)
+	submitScript    = script("submit", budget.Library, dedupe.Identity, dedupe.Claim, rollbackLibrary, chainLibrary)
 	releaseScript   = script("release", budget.Library, rollbackLibrary)
 	beginScript     = script("begin", budget.Library, dedupe.Claim, rollbackLibrary)
 	abandonScript   = script("abandon", budget.Library, dedupe.Claim)
@@ -44,7 +45,7 @@ var (
 	sweepScript     = script("sweep", budget.Library)
 	retentionScript = script("retention")
 	cancelScript    = script("cancel")
-	requeueScript   = script("requeue")
+	requeueScript   = script("requeue", chainLibrary)
 	resolveScript   = script("resolve")
 	stopScript      = script("stop")
 	pauseScript     = script("pause", budget.Library, heldLibrary)

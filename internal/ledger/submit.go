@@ -148,13 +148,12 @@ func receipt(e Entry, f luascript.Reply) jobs.Receipt {
 		if f[5] != "" {
 			r.Differs = strings.Split(f[5], ",")
 		}
+	case r.Answer == jobs.Accepted && f[5] != "":
+		r.Warnings = append(r.Warnings, "it was sent, so it is kept, and nothing more is sent for it: "+legible(f[5]))
 	case f[5] != "":
-		why := spans.ReplaceAllStringFunc(f[5], func(text string) string {
-			n, _ := strconv.ParseInt(strings.TrimSuffix(text, " ms"), 10, 64)
-			return ms(n).String()
-		})
+		why := legible(f[5])
 		r.Error = &why
-		r.Later = strings.HasPrefix(why, backlogFull)
+		r.Later, r.Barred = strings.HasPrefix(why, backlogFull), strings.HasPrefix(why, barredBecause)
 	}
 	if r.Answer == jobs.Refused { // there is no record: only the submission can tell of a send
 		r.Applied = jobs.AppliedNo

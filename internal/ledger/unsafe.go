@@ -53,6 +53,8 @@ func (d *Detail) elsewhere(spec *jobs.KindSpec, class jobs.Idempotency) string {
 		return "another request was sent under its name, or a person doubts it"
 	case "old":
 		return "it may be older than an expired record of it: what was sent before is not known"
+	case "barred":
+		return "what it was a new attempt of may have taken effect, or had been tried too often"
 	case "mixed":
 		return "its attempts with an unknown outcome differ in base_url, credential, key or class"
 	case "":

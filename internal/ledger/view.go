@@ -26,8 +26,11 @@ type Detail struct {
 	By        string            // who resolved it
 	Used      int               // sends that count against the attempts allowed
 
+	triedAgainAs *jobs.ID // the operation that tries its payment again
+
 	marked bool   // some attempt is unknown, and not settled
 	target string // digest that all attempts with an unknown outcome share, or 'mixed'; "" without any
+	root   string // of its chain, where that is not the operation that it is a new attempt of
 	first  int64  // ms: the send from which the key's safe window counts; 0: none
 }
 
@@ -67,6 +70,7 @@ func (r detailReply) detail(p Place, spec *jobs.KindSpec) (*Detail, error) {
 	}
 	d := &Detail{Operation: operation(p.Dependency, p.ID, record, spec), Answers: map[string]string{}, Tombstone: record["tombstone"] != ""}
 	d.Ref, d.By = record["ref"], record["by"]
+	d.root, d.triedAgainAs = record["root"], named(record["tried"])
 	d.marked, d.Bare = record["unk"] != "", record["bare"] != ""
 	d.Used, d.target, d.first = int(number(record["used"])), record["target"], number(record["first"])
 	if raw := r.request.Val(); raw != "" {
@@ -118,6 +122,10 @@ func operation(dep jobs.Dependency, id jobs.ID, f map[string]string, spec *jobs.
 	if spec != nil {
 		o.MaxAttempts = spec.MaxAttempts + int(n("extra"))
 	}
+	o.NewAttemptOf = named(f["of"])
+	if again := jobs.Again(f["again"]); again != "" {
+		o.Again = &again
+	}
 	if flags := f["flags"]; flags != "" {
 		for _, flag := range strings.Split(flags, ",") {
 			o.Flags = append(o.Flags, jobs.Flag(flag))
@@ -128,6 +136,15 @@ func operation(dep jobs.Dependency, id jobs.ID, f map[string]string, spec *jobs.
 	}
 	o.Last = last(f, errorText(f, nil, f["err"]))
 	return o
+}
+
+// named reads the name of an operation that a record holds; nil: none.
+func named(text string) *jobs.ID {
+	id, err := jobs.ParseID(text)
+	if err != nil {
+		return nil
+	}
+	return &id
 }
 
 func applied(f map[string]string) jobs.Applied {

@@ -62,6 +62,9 @@ type Decision struct {
 	// only then may their marks be cleared.
 	SettlesPrior bool
 
+	// Again is kept of the operation: what its decline said of trying again.
+	Again jobs.Again
+
 	// Stop is the label of retries_refused_total; "" with NextSucceed and NextRetry.
 	Stop string
 }
@@ -89,7 +92,7 @@ type Decision struct {
 // token, and after the attempts, because that is the plainer thing to read.
 func Decide(in DecideInput) Decision {
 	c := in.C
-	d := Decision{Verdict: c.Verdict, Counted: Counts(c), SettlesPrior: settlesPrior(in)}
+	d := Decision{Verdict: c.Verdict, Counted: Counts(c), SettlesPrior: settlesPrior(in), Again: c.Again}
 
 	switch c.Verdict {
 	case jobs.VerdictSucceeded, jobs.VerdictDuplicateSuccess:

@@ -22,6 +22,9 @@ type RuleSpec struct {
 	// verdict (succeeded, duplicate_success and pending_poll: yes), else from the
 	// table's row for the same answer.
 	Processed Processed
+	// Again is what a decline says of trying the same payment again, under whatever
+	// name. [jobs.AgainNever] only with permanent_failure; "": nothing.
+	Again jobs.Again
 
 	// Preset is the preset that the rule comes from, and Name its name there: a
 	// classification by it has the row "Preset/Name", and Reason as its reason. All
@@ -116,6 +119,14 @@ func (s RuleSpec) check(index int) error {
 	if s.Processed != "" && !slices.Contains(processedWords, s.Processed) {
 		return fail("processed", "unknown word %q: want one of %s", s.Processed, join(processedWords))
 	}
+	if s.Again != "" {
+		if _, err := jobs.Parse("again", string(s.Again), jobs.Agains); err != nil {
+			return fail("again", "%v", err)
+		}
+		if s.Verdict != jobs.VerdictPermanentFailure {
+			return fail("again", "only a decline forbids another attempt: its verdict is %s, not %s", jobs.VerdictPermanentFailure, s.Verdict)
+		}
+	}
 	switch {
 	case s.After < 0 || s.After > MaxWait:
 		return fail("after", "%v is out of range: 0 to %v", s.After, MaxWait)
@@ -206,7 +217,7 @@ func (r *rule) classify(s Sample, class jobs.Idempotency) Classification {
 		row.Settles = row.Processed == ProcessedYes // a decline
 	}
 	c := row.classify(class, true, true)
-	c.Class, c.Hint = table.Class, table.Hint
+	c.Class, c.Hint, c.Again = table.Class, table.Hint, r.spec.Again
 	if r.spec.After > c.Hint.Wait {
 		c.Hint = Hint{Wait: r.spec.After, From: r.id}
 	}

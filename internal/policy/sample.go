@@ -88,6 +88,9 @@ type Classification struct {
 	SettlesPrior bool
 	// CredentialRefused: 401, 403, 407 or a certificate. Not the operation's fault.
 	CredentialRefused bool
+	// Again is what a rule read out of a decline: whether the payment may be tried
+	// again at all. "": nothing is known of it.
+	Again jobs.Again
 
 	Hint   Hint
 	Reason string // why the row says so, one clause for people

@@ -213,7 +213,7 @@ func resultOf(cl policy.Classification, next policy.Decision, answer gateway.Ans
 		Outcome: cl.Outcome, Class: cl.Class, Status: answer.Sample.Status, Verdict: next.Verdict, Duration: answer.Duration,
 		Step: ledger.Step(next.Next), Reason: next.Reason, Delay: next.Delay,
 		Original: next.Next == policy.NextAsk && cl.Verdict == jobs.VerdictConflictRead,
-		Settles:  next.SettlesPrior, Acted: cl.Acted, Counted: next.Counted, CredentialRefused: cl.CredentialRefused,
+		Settles:  next.SettlesPrior, Acted: cl.Acted, Counted: next.Counted, CredentialRefused: cl.CredentialRefused, Again: next.Again,
 		Error: answer.Err, Body: answer.Kept,
 	}
 }

@@ -10,6 +10,7 @@ ARGV     id, run, attempt
          acted          1: the other side took it, not finished
          original       1: the gateway has an original under this name: it must be read
          counted        1: the send counts against max_attempts
+         again          never: the decline forbids that the payment is tried again
          refused_credential  1: the credential was refused
          denied         1: by an answer: it counts towards the pause of the credential
          sign, hint, generation, jitter  what the call says of the dependency: see gate.report
@@ -93,6 +94,7 @@ local target = string.match(op.f['a' .. int(n)], '^%d+,[^,]*,([^,]*)')
 local text = settle.keep_error(op, A.error or '')
 settle.close_attempt(op, n, arg('duration'), A.codes, arg('delay'), text)
 keep_answer()
+if A.again then record.set(op, 'again', A.again) end
 if own or n == num(op.f.sends) then -- what the last attempt met
   record.set(op, 'class', A.class)
   record.set(op, 'status', num(A.status) > 0 and A.status or nil)

@@ -238,6 +238,7 @@ function record.move(op, state, now, score, extra)
     for _, field in ipairs({'giveup', 'irun', 'iasked', 'nf', 'tries'}) do record.set(op, field, nil) end
   end
   record.set(op, 'grant', state == 'released' and extra or nil)
+  if state == 'succeeded' and op.f.tried then record.flag(op, 'conflict') end -- its payment went on under another name
   count(op, 1)
   if state == 'dead' or state == 'succeeded' or state == 'cancelled' then
     record.set(op, 'ended', int(now))

@@ -9,7 +9,8 @@ ARGV     id, by, note, batch
          keep_succeeded, keep_cancelled (ms); dry (1: change nothing, only say)
 RETURNS  'ok' | 'again' | 'missing' | 'refused', state, detail, attempts left, reason it had
 LIMIT    one operation
-INVARIANT an unknown outcome is requeued only while a resend is safe; history stays, counters of loss are reset
+INVARIANT an unknown outcome is requeued only while a resend is safe, and of a chain of attempts only the last, behind
+         nothing that may have taken effect; history stays, counters of loss are reset
 ]]
 local now = clock()
 local op = record.load(A.id)
@@ -26,6 +27,8 @@ if from ~= 'dead' then
   return refuse('not a dead letter: ' .. from)
 end
 if redis.call('EXISTS', P .. 'request:' .. op.id) == 0 then return refuse('its request is gone') end
+local final = chain.final(op)
+if final then return refuse(final) end
 local class = settle.class(op, A.class)
 local target = settle.digest(class, A.base, op.f.cred or 'default', A.keyheader, op.f.ikey or string.gsub(op.id, '/', ':', 1))
 local at = now + arg('delay')

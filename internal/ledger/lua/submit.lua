@@ -4,7 +4,8 @@ ARGV     n              operations in this call
          e1, e2, ...    JSON of each: id, fp (fingerprint), idem (class), window (ms), base (base_url without
                         credentials), cred, keyheader, ikey (only when it is not KIND:KEY), corr, deadline_at (ms) or
                         deadline_span (ms), not_before (ms), created (ms), delay (ms until the first attempt here),
-                        run (the request path sends it itself, under this run id), att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed, by (w: a worker tells of its own)}
+                        run (the request path sends it itself, under this run id), att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed, by (w: a worker tells of its own)}, of (the operation that it is a new
+                        attempt of), limit and within (ms) of their chain, after_never (refuse, allow)
          q1, q2, ...    the stored request of each
          keys           dedupe window in ms, 0 = for ever
          max_backlog    operations on their way at most; 10 % more for unknown outcomes
@@ -19,7 +20,8 @@ RETURNS  per operation 6 items: answer, state, applied, next_at (ms or ''), merg
 LIMIT    100 operations a call
 INVARIANT submitting the same request again changes nothing but for a send of the request path that is not
          recorded yet: it is added and never dropped; the same report twice is added once; an attempt is begun
-         here for a new operation alone
+         here for a new operation alone; a new attempt is let in only behind what is settled without effect, and
+         counted in the same step
 ]]
 local now = clock()
 local g = gate.load(now)
@@ -146,6 +148,25 @@ local function merge(op, e, target)
   record.save(op)
 end
 
+-- linked finds the chain that a new attempt belongs to: its members, and why it must
+-- not be sent.
+local function linked(e)
+  local original = record.load(e.of)
+  if not original then return {}, e.of .. ' is not known here' end
+  local why, members = chain.barred(original, e.after_never)
+  return members, why or chain.full(members, num(e.limit), num(e.within), now)
+end
+
+-- same_key: under the key of one that was declined the other side would only say so again.
+local function same_key(e, members)
+  local function under(id, ikey) return ikey or string.gsub(id, '/', ':', 1) end
+  for _, m in ipairs(members) do
+    if not m.f.tombstone and under(m.id, m.f.ikey) == under(e.id, e.ikey) then
+      return 'idempotency_key: ' .. m.id .. ' was sent under the same one, whose answer is final'
+    end
+  end
+end
+
 local function refuse(e, why)
   say('refused', nil, false, why)
 end
@@ -176,6 +197,8 @@ for i = 1, arg('n') do
     end
     if same and e.run and claim.held_by(op, e.run) then
       say('accepted', op, false, begun(op, e)) -- its reply was lost
+    elseif same and e.of and e.of ~= op.f.of then
+      say('conflict', op, merged, 'new_attempt_of')
     elseif same then
       say('duplicate', op, merged)
     else
@@ -201,6 +224,11 @@ for i = 1, arg('n') do
     elseif backlog >= room then
       why = 'backlog full: ' .. int(backlog) .. ' operations are on their way, ' .. int(room) .. ' are allowed'
     end
+    local members, barred
+    if e.of and not why then
+      members, barred = linked(e)
+      if not unknown then why = barred and 'new_attempt_of: ' .. barred or same_key(e, members) end
+    end
     if why then
       refuse(e, why)
     else
@@ -214,10 +242,15 @@ for i = 1, arg('n') do
       if e.cred then record.set(op, 'cred', e.cred) end
       if e.ikey then record.set(op, 'ikey', e.ikey) end
       if e.corr then record.set(op, 'corr', e.corr) end
+      if e.of then
+        record.set(op, 'of', e.of)
+        if #members > 0 then chain.join(op, members, num(e.within), now) end
+      end
       redis.call('SET', P .. 'request:' .. e.id, A['q' .. int(i)])
       if att then
         -- What may be older than its own expired record is never resent, not even a natural one.
-        reported(op, att, old and settle.apart('old', e.base or '', op.f.cred or 'default') or sent_target(op, e))
+        local apart = barred and 'barred' or old and 'old'
+        reported(op, att, apart and settle.apart(apart, e.base or '', op.f.cred or 'default') or sent_target(op, e))
         local since = now - first_of(att)
         if not att.counted and since <= g.p.window then
           -- What the other side refused by itself says that it works, a 429 that it does not.
@@ -230,6 +263,8 @@ for i = 1, arg('n') do
       local here = e.run and begin(op, e)
       if here then
         backlog = backlog + 1
+      elseif barred then
+        settle.leave(op, 'dead', 'permanent', now) -- it was sent, so it is kept; but nothing more is sent for it
       elseif unknown and not settle.safe(op, e.idem, resend_target(op, e), at) then
         settle.leave(op, 'waiting', nil, now)
       else
@@ -239,7 +274,7 @@ for i = 1, arg('n') do
       end
       if att then known_success(op, att) end
       record.save(op)
-      say('accepted', op, false, here and begun(op, e) or nil)
+      say('accepted', op, false, here and begun(op, e) or barred)
     end
   end
 end
