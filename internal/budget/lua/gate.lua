@@ -248,7 +248,7 @@ local function parse(v, now)
   local f1, f2 = string.match(v[14] or '', OF2)
   g.fresh, g.released = num0(f1, 14), num0(f2, 14)
   g.peaks = v[15]
-  g.refused, g.aside = v[18] or '', v[19] == '1'
+  g.refused, g.aside = v[18] or '', (v[19] or '') ~= ''
 
   g.bins = v[20] or ''
   window(g, v[10])
@@ -272,7 +272,8 @@ function gate.load(now)
   loaded = g
   g.stored = v[17] or nil
   g.begun = g.released == 0 and redis.call('EXISTS', P .. 'seq') == 1
-  if g.garbled or (not g.known and g.begun) then g.news[1] = 'repaired' end -- its past is lost
+  -- Its past is lost: whether operations stand aside for a credential, the sweep finds out.
+  if g.garbled or (not g.known and g.begun) then g.news[1], g.aside = 'repaired', true end
   -- Instants in the future: the clock stepped back, or a hand wrote them.
   for _, field in ipairs({'since', 'lane_filled', 'lane_grown', 'lane_cut', 'rate_filled', 'fresh', 'released'}) do
     if g[field] > now then g[field] = now end
