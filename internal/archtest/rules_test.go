@@ -19,6 +19,8 @@ var order = []struct {
 		"the ledger is the only package that knows both the gate and the identity of an operation"},
 	{[]string{"internal/jobs", "internal/policy"}, []string{"internal/config"},
 		"the configuration is checked by the same pure code that decides"},
+	{[]string{"internal/gateway/presets"}, []string{"internal/config"},
+		"what is known of gateways is read by the one strict reader of YAML; the files know nothing of who reads them"},
 	{[]string{"internal/jobs", "internal/policy", "internal/config"}, []string{"internal/gateway"},
 		"a gateway sends and classifies; where an operation goes next is not its business"},
 	{[]string{"internal/ledger", "internal/policy", "internal/gateway", "internal/metrics", "internal/config"}, []string{"internal/worker"},
@@ -40,12 +42,13 @@ var order = []struct {
 
 // standalone packages import nothing of ours.
 var standalone = map[string]string{
-	"internal/jobs":      "the nouns are the ground floor: whatever they imported could never use them",
-	"internal/sandbox":   "the judge must not share code with what it judges",
-	"internal/redistest": "tests of every package use it, so it must depend on none",
-	"internal/archtest":  "it reads sources, it does not run them",
-	"internal/console":   "the page talks to the API over HTTP only",
-	"scripts/gotest":     "it judges the tests and must build when nothing else does",
+	"internal/jobs":            "the nouns are the ground floor: whatever they imported could never use them",
+	"internal/sandbox":         "the judge must not share code with what it judges",
+	"internal/redistest":       "tests of every package use it, so it must depend on none",
+	"internal/gateway/presets": "files and their names: config reads them, and config may not import gateway",
+	"internal/archtest":        "it reads sources, it does not run them",
+	"internal/console":         "the page talks to the API over HTTP only",
+	"scripts/gotest":           "it judges the tests and must build when nothing else does",
 }
 
 // mains import their composition root and nothing else of ours.

@@ -100,6 +100,10 @@ func (l logLevel) slog() slog.Level {
 func (d *decoder) dependency(v value, dep *Dependency) {
 	o := v.object("base_url: https://...")
 	o.late("base_url", &dep.BaseURL)
+	preset := d.presetOf(o)
+	if preset != nil {
+		dep.Preset, dep.IdempotencyKey = preset.Name, preset.key(dep.IdempotencyKey)
+	}
 	if v, ok := o.take("headers"); ok {
 		dep.Headers = d.headers(v)
 	}
@@ -130,9 +134,11 @@ func (d *decoder) dependency(v value, dep *Dependency) {
 		d.idempotencyKey(v, &dep.IdempotencyKey)
 	}
 	integer(o, "max_backlog", &dep.MaxBacklog)
-	o.off("preset", `""`, func(v value) bool { s, ok := v.node.(*ast.StringNode); return ok && s.Value == "" })
 	if v, ok := o.take("rules"); ok {
 		dep.Rules = d.rules(v)
+	}
+	if preset != nil {
+		dep.Rules = dep.Rules.Then(preset.rules)
 	}
 	o.done()
 }
@@ -208,6 +214,8 @@ func (d *decoder) kind(v value, name jobs.Kind, c *Config) *Kind {
 	if v, ok := o.take("inquiry"); ok {
 		k.Inquiry = d.inquiry(v, k)
 	}
+	} else {
+		d.presetInquiry(k, dep)
 	d.lateSuccesses(o, k)
 	o.done()
 	return k

@@ -53,14 +53,6 @@ func (o *object) done() {
 	}
 }
 
-// off takes a key of a coming version and refuses every value but the one that
-// means "not used".
-func (o *object) off(key, want string, isOff func(value) bool) {
-	if v, ok := o.take(key); ok && !isOff(v) {
-		v.fail("not available in this version yet: remove it, or write %s", want)
-	}
-}
-
 // text reads a string that both programs need as it stands, so no ${...}.
 func (o *object) text(key string, into *string) {
 	v, ok := o.take(key)

@@ -18,7 +18,7 @@ func (d *decoder) rules(v value) *policy.Rules {
 	items, _ := v.list(`- {when: "status == 402", verdict: permanent_failure}`)
 	specs := make([]policy.RuleSpec, len(items))
 	for i, item := range items {
-		specs[i] = d.rule(item)
+		specs[i] = d.rule(item, func(*object) {})
 	}
 	if len(d.findings) > before || len(specs) == 0 {
 		return nil
@@ -28,7 +28,8 @@ func (d *decoder) rules(v value) *policy.Rules {
 	return rules
 }
 
-func (d *decoder) rule(v value) (s policy.RuleSpec) {
+// rule reads one rule; more reads the keys that it has beside those of every rule.
+func (d *decoder) rule(v value, more func(*object)) (s policy.RuleSpec) {
 	before := len(d.findings)
 	o := v.object("when: ..., verdict: ...")
 	o.expression("when", &s.When)
@@ -37,6 +38,8 @@ func (d *decoder) rule(v value) (s policy.RuleSpec) {
 	var processed string
 	o.text("processed", &processed)
 	s.Processed = policy.Processed(processed)
+	word(o, "again", "again", &s.Again, jobs.Agains)
+	more(o)
 	o.done()
 	if len(d.findings) > before {
 		return s // a required key may be the one that is mistyped

@@ -104,8 +104,12 @@ type Dependency struct {
 	IdempotencyKey IdempotencyKey // for kinds that do not override it
 	MaxBacklog     int64          // submit is refused beyond so many open operations; at least 1; default 1,000,000
 	// Rules say what this dependency means by its answers, before the built-in table;
-	// at most [policy.MaxRules]; nil: there are none, the default.
+	// at most [policy.MaxRules], and behind them those of Preset; nil: there are none,
+	// the default.
 	Rules *policy.Rules
+	// Preset is the name of the [Preset] that filled IdempotencyKey, Rules and the
+	// Inquiry of kinds where the file says nothing; "": none, the default.
+	Preset string
 }
 
 // Credential is one account at a dependency.
@@ -148,6 +152,8 @@ type Kind struct {
 
 	idleVoid *jobs.VoidSpec // written while on_late_success is keep: checked, and not in force
 }
+	// presetInquiry: Inquiry is the preset's of the dependency, not the file's.
+	presetInquiry bool
 
 // Request is the fixed part of what a kind sends.
 type Request struct {

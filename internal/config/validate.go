@@ -192,6 +192,9 @@ func (v *validator) dependency(path string, d *Dependency) {
 	v.gate(path, d)
 	v.idempotencyKey(path+".idempotency_key", "", d.IdempotencyKey)
 	v.between(path+".max_backlog", d.MaxBacklog, 1, maxBacklog, "with 0 nothing could be submitted")
+	if _, known, err := FindPreset(d.Preset); d.Preset != "" && (!known || err != nil) {
+		v.fail(path+".preset", "unknown preset %q%s", d.Preset, orNearest(d.Preset, PresetNames()))
+	}
 	v.rules(path+".rules", d)
 }
 
@@ -291,12 +294,14 @@ func (v *validator) keyed(path string, k *Kind, d *Dependency) {
 	at, from := path+".idempotency_key", "dependencies."+string(d.Name)+".idempotency_key"
 	key := k.IdempotencyKey
 	if key.Header == "" {
-		v.failFrom(at+".header", from+".header", "kind %s is keyed, so its key needs a header: write one such as Idempotency-Key", k.Name)
+		v.failFrom(at+".header", from+".header", "kind %s is keyed, so its key needs a header: write one such as Idempotency-Key%s", k.Name,
+			d.preset().lacksHeader())
 	}
 	if lease := policy.ClaimLease(d.Timeout); policy.ResendSafe(key.Window, lease) <= 0 {
 		v.failFrom(at+".window", from+".window",
-			"kind %s is keyed, but a window of %s leaves no time in which a resend is safe: it must be longer than two claim leases of %s each (timeout of %s and %s)",
-			k.Name, spanText(key.Window), spanText(lease), spanText(d.Timeout), spanText(lease-d.Timeout))
+			"kind %s is keyed, but a window of %s leaves no time in which a resend is safe: it must be longer than two claim leases of %s each (timeout of %s and %s)%s",
+			k.Name, spanText(key.Window), spanText(lease), spanText(d.Timeout), spanText(lease-d.Timeout),
+			d.preset().lacksWindow())
 	}
 }
 

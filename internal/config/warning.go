@@ -50,6 +50,7 @@ func (w *warnings) dependency(c *Config, d *Dependency) {
 		w.add(path+".max_in_flight", "%d is less than slots (%d): a process never uses the rest", d.MaxInFlight, d.Slots)
 	}
 	w.slowCall(c, path, d)
+	w.preset(c, d)
 	if u, err := url.Parse(d.BaseURL); err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
 		w.add(path+".base_url", "http:// to another machine: requests and credentials travel in the clear")
 	}

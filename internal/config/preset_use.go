@@ -1,0 +1,183 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"redrive/internal/jobs"
+)
+
+// PresetUse is what became of the preset of one dependency.
+type PresetUse struct {
+	Dependency jobs.Dependency
+	Preset     *Preset
+	Sets       []string // what is in force because of it, one clause each
+	Overrides  []string // where the configuration says something else than it, one clause each
+}
+
+// PresetUses returns what presets set, and what the configuration overrides, for each
+// dependency that has one, in the order of their names.
+func (c *Config) PresetUses() []PresetUse {
+	var uses []PresetUse
+	for _, name := range slices.Sorted(maps.Keys(c.Dependencies)) {
+		d := c.Dependencies[name]
+		p := d.preset()
+		if p == nil {
+			continue
+		}
+		u := PresetUse{Dependency: name, Preset: p}
+		u.key(join("dependencies."+string(name), "idempotency_key"), d.IdempotencyKey, IdempotencyKey{})
+		u.rules(d)
+		for _, kind := range slices.Sorted(maps.Keys(c.Kinds)) {
+			if k := c.Kinds[kind]; k.Dependency == name {
+				u.kind(c, k, d)
+			}
+		}
+		uses = append(uses, u)
+	}
+	return uses
+}
+
+// preset returns the preset of d, nil if it has none.
+func (d *Dependency) preset() *Preset {
+	p, _, _ := FindPreset(d.Preset) // a file of the program's own, which tests keep sound
+	return p
+}
+
+// key compares a key with the preset's. A kind's is compared only where it differs
+// from the dependency's, which is said already; a dependency's with the zero value.
+func (u *PresetUse) key(path string, k, above IdempotencyKey) {
+	p := u.Preset
+	field := func(name string, differs, said bool, is, preset, source string) {
+		switch {
+		case said:
+		case differs:
+			u.Overrides = append(u.Overrides, fmt.Sprintf("%s.%s: %s instead of %s (%s)", path, name, is, preset, p.ref(source)))
+		case above == (IdempotencyKey{}):
+			u.Sets = append(u.Sets, fmt.Sprintf("%s.%s: %s", path, name, preset))
+		}
+	}
+	field("header", k.Header != p.Header.Value, k.Header == above.Header && above != (IdempotencyKey{}), quoteEmpty(k.Header), quoteEmpty(p.Header.Value), p.Header.Source)
+	field("window", k.Window != p.Window.Value, k.Window == above.Window, spanText(k.Window), spanText(p.Window.Value), p.Window.Source)
+	if p.MaxLength.Value > 0 {
+		field("max_length", k.MaxLength != p.MaxLength.Value, k.MaxLength == above.MaxLength, fmt.Sprint(k.MaxLength), fmt.Sprint(p.MaxLength.Value), p.MaxLength.Source)
+	}
+}
+
+func quoteEmpty(text string) string {
+	if text == "" {
+		return `""`
+	}
+	return text
+}
+
+func (u *PresetUse) rules(d *Dependency) {
+	path := "dependencies." + string(u.Dependency) + ".rules"
+	own := 0
+	for _, s := range d.Rules.Specs() {
+		if s.Preset == "" {
+			own++
+		}
+	}
+	if own > 0 && len(u.Preset.Rules) > 0 {
+		u.Overrides = append(u.Overrides, fmt.Sprintf("%s: %d of its own, asked before the preset's", path, own))
+	}
+	if len(u.Preset.Rules) == 0 {
+		return
+	}
+	names := make([]string, len(u.Preset.Rules))
+	for i, r := range u.Preset.Rules {
+		names[i] = r.Value.Name
+	}
+	u.Sets = append(u.Sets, fmt.Sprintf("%s: %s", path, strings.Join(names, ", ")))
+}
+
+func (u *PresetUse) kind(c *Config, k *Kind, d *Dependency) {
+	path := "operations." + string(k.Name)
+	if k.IdempotencyKey != d.IdempotencyKey {
+		u.key(path+".idempotency_key", k.IdempotencyKey, d.IdempotencyKey)
+	}
+	if stronger(k.Idempotency, u.Preset.Idempotency.Value) {
+		u.Overrides = append(u.Overrides, fmt.Sprintf("%s.idempotency: %s instead of %s (%s)", path, k.Idempotency, u.Preset.Idempotency.Value, u.Preset.ref(u.Preset.Idempotency.Source)))
+	}
+	switch {
+	case k.presetInquiry:
+		u.Sets = append(u.Sets, fmt.Sprintf("%s.inquiry: %s %s, where %s", path, k.Inquiry.Method, k.Inquiry.Path, u.Preset.Inquiry.Needs))
+	case k.Inquiry != nil && u.Preset.inquiry(k) != nil:
+		u.Overrides = append(u.Overrides, path+".inquiry: its own instead of the preset's")
+	}
+}
+
+// ref returns what a source stands for.
+func (p *Preset) ref(source string) string {
+	for _, s := range p.Sources {
+		if s.Name == source {
+			return s.Ref
+		}
+	}
+	return source
+}
+
+// stronger reports whether a promises more than b about a second send under the same
+// key. A natural operation needs no promise of the gateway.
+func stronger(a, b jobs.Idempotency) bool {
+	order := []jobs.Idempotency{jobs.IdempotencyNone, jobs.IdempotencyConditional, jobs.IdempotencyKeyed}
+	return slices.Index(order, a) > slices.Index(order, b)
+}
+
+// presetInquiry fills in the preset's inquiry for a kind that names none.
+func (d *decoder) presetInquiry(k *Kind, dep *Dependency) {
+	if p := dep.preset(); p != nil {
+		k.Inquiry = p.inquiry(k)
+		k.presetInquiry = k.Inquiry != nil
+	}
+}
+
+// preset warns where a configuration is bolder than what is known of the gateway.
+func (w *warnings) preset(c *Config, d *Dependency) {
+	p := d.preset()
+	if p == nil {
+		return
+	}
+	path := "dependencies." + string(d.Name)
+	w.presetWindow(path, d.IdempotencyKey, p)
+	for _, name := range slices.Sorted(maps.Keys(c.Kinds)) {
+		k := c.Kinds[name]
+		if k.Dependency != d.Name {
+			continue
+		}
+		at := "operations." + string(name)
+		if k.IdempotencyKey.Window != d.IdempotencyKey.Window {
+			w.presetWindow(at, k.IdempotencyKey, p)
+		}
+		if stronger(k.Idempotency, p.Idempotency.Value) {
+			w.add(at+".idempotency", "%s promises more than preset %s knows of: %s", k.Idempotency, p.Name, p.Idempotency.Text)
+		}
+	}
+}
+
+func (w *warnings) presetWindow(path string, k IdempotencyKey, p *Preset) {
+	if p.Window.Value > 0 && k.Window > p.Window.Value {
+		w.add(path+".idempotency_key.window", "%s is longer than preset %s knows of (%s): a resend in between could act again",
+			spanText(k.Window), p.Name, spanText(p.Window.Value))
+	}
+}
+
+// lacksHeader completes an error about a key without a header; "" if p, which may be
+// nil, is not the reason.
+func (p *Preset) lacksHeader() string {
+	if p == nil || p.Header.Value != "" {
+		return ""
+	}
+	return fmt.Sprintf("; preset %s has none: %s", p.Name, p.Header.Text)
+}
+
+// lacksWindow is lacksHeader for a window that is too short.
+func (p *Preset) lacksWindow() string {
+	if p == nil || p.Window.Value > 0 {
+		return ""
+	}
+	return fmt.Sprintf("; preset %s knows none: %s", p.Name, p.Window.Text)
+}
