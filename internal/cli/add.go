@@ -36,7 +36,8 @@ func (p *program) addCommand() *cobra.Command {
 			"backoff first. Repeating the same add is safe: it is a duplicate. The same key with another request is a conflict (exit 5).",
 		Example: `  enqueue add charge/order-1001 --body '{"amount":4200,"currency":"GBP"}' --deadline 2h
   enqueue add charge/order-1002 --body @charge.json --attempted unknown --attempted-class timeout \
-      --idempotency-key order-1002-charge --first-sent-at 2026-11-30T09:14:00Z`,
+      --idempotency-key order-1002-charge --first-sent-at 2026-11-30T09:14:00Z
+  enqueue add charge/order-1001-2 --body @charge.json --new-attempt-of charge/order-1001`,
 		Args: cobra.ExactArgs(1),
 		RunE: p.command(limited, []string{asTable, asJSON, asJSONL, asName}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			id, err := jobs.ParseID(args[0])
@@ -44,6 +45,9 @@ func (p *program) addCommand() *cobra.Command {
 				return &failure{exitUsage, err}
 			}
 			sub.Kind, sub.Key = id.Kind, id.Key
+			if cmd.Flags().Changed("new-attempt-of") && sub.NewAttemptOf == "" {
+				return usagef("--new-attempt-of: want KIND/KEY")
+			}
 			if err := f.fill(cmd, sub); err != nil {
 				return err
 			}
@@ -65,7 +69,7 @@ func (p *program) addCommand() *cobra.Command {
 	fs.StringVar(&f.attemptedID, "attempted-id", "", "`id` of the report, so that repeating it adds nothing")
 	fs.StringArrayVar(&f.params, "param", nil, "`name=value` for the kind's path; repeat for more")
 	fs.StringArrayVar(&f.headers, "header", nil, "`'Name: value'` to send along; repeat for more")
-	notHereFlags(fs, "new-attempt-of")
+	fs.StringVar(&sub.NewAttemptOf, "new-attempt-of", "", "try the payment of `KIND/KEY` again, which ended without effect; counted and bounded (operations.KIND.new_attempts)")
 	completeWords(cmd, "attempted", []jobs.Outcome{jobs.OutcomeNotSent, jobs.OutcomeRefused, jobs.OutcomeUnknown})
 	completeWords(cmd, "attempted-class", jobs.Classes)
 	return cmd
@@ -176,6 +180,8 @@ func (p *program) answer(r jobs.Receipt) error {
 		return &failure{exitAgain, errors.New("written, but not yet on the replicas asked for: add the same again")}
 	case r.Later:
 		return &failure{exitAgain, fmt.Errorf("%s %s", r.Operation, receiptText(r))}
+	case r.Barred:
+		return &failure{exitConflict, fmt.Errorf("%s %s", r.Operation, receiptText(r))}
 	case r.Answer == jobs.Refused:
 		return &failure{exitUsage, fmt.Errorf("%s %s", r.Operation, receiptText(r))}
 	}

@@ -58,7 +58,7 @@ func (a advice) next() []string {
 	switch deref(o.Reason) {
 	case jobs.ReasonPermanent:
 		return []string{fmt.Sprintf("%s refused it for good: enqueue show %s --reveal tells its answer", o.Dependency, id),
-			"if the cause is gone:", requeue(""), "if not, submit it corrected under another key, and:", discard}
+			"if the cause is gone:", requeue(""), fmt.Sprintf("if not, submit it corrected under another key, with --new-attempt-of %s, which counts how often that is done", id), "or give it up:", discard}
 	case jobs.ReasonAttempts:
 		return []string{"every attempt was used up; grant more once the cause is gone:", requeue(" --more-attempts 3"), "or give it up:", discard}
 	case jobs.ReasonDeadline:

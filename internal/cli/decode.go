@@ -91,6 +91,8 @@ func decodeSubmission(text []byte) (*jobs.Submission, error) {
 			return v.text(&s.CorrelationID)
 		case "credential":
 			return v.text(&s.Credential)
+		case "new_attempt_of":
+			return v.text(&s.NewAttemptOf)
 		case "params":
 			return v.texts(&s.Params)
 		case "headers":

@@ -14,7 +14,7 @@ import (
 
 const fullLine = `{"kind":"charge","key":"order-1001","body":{"amount":4200,"currency":"GBP"},"deadline":"2h","not_before":"2026-12-01T09:00:00Z",` +
 	`"attempted":{"id":"req-1","outcome":"unknown","attempts":1,"first_sent_at":"2026-11-30T09:14:00Z","class":"timeout","counted":true},` +
-	`"created_at":"2026-11-30T09:14:03Z","idempotency_key":"order-1001-charge","correlation_id":"checkout-77","credential":"m1","params":{"id":"x"},"headers":{"X-Account":"a1"}}`
+	`"created_at":"2026-11-30T09:14:03Z","idempotency_key":"order-1001-charge","correlation_id":"checkout-77","credential":"m1","params":{"id":"x"},"headers":{"X-Account":"a1"},"new_attempt_of":"charge/order-1000"}`
 
 func TestEveryFieldOfASubmissionIsRead(t *testing.T) {
 	t.Parallel()

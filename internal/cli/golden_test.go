@@ -200,7 +200,7 @@ func TestGoldenUsage(t *testing.T) {
 		line("cancel --note x -y"), line("cancel charge/o1 --all-matching --note x -y"), line("cancel --kind charge --note x -y"), line("cancel charge/o1 -y"), line("cancel charge/o1 --note x"),
 		line("cancel charge/o1 - --note x -y"), line("dlq requeue charge/o1 -y --note x --rate 5"), line("dlq requeue charge/o1 -y --note x --more-attempts 0"), line("dlq requeue charge/o1 -y --note x --deadline -1h"),
 		line("list --server http://x"), line("stats --token-file f"),
-		line("add charge/o1 --new-attempt-of charge/o0"), line("dlq requeue charge/o1 -y --note x --canary 0"), line("dlq requeue charge/o1 -y --note x --canary-wait 5m"),
+		line("add charge/o1 --body 1 --new-attempt-of o0"), line("add charge/o1 --body 1 --new-attempt-of charge/o1"), []string{"add", "charge/o1", "--body", "1", "--new-attempt-of", ""}, line("dlq requeue charge/o1 -y --note x --canary 0"), line("dlq requeue charge/o1 -y --note x --canary-wait 5m"),
 		line("dlq requeue charge/o1 -y --note x --canary 1 --canary-wait 0s"), line("dlq requeue charge/late -y --note x --deadline 2026-11-30T11:00:00Z"),
 		line("resolve --all-matching --kind charge --applied --note x"), line("resolve --all-matching --note x"),
 		line("reconcile charge/o1"), line("reconcile --note x"), line("reconcile nothing/o1 --note x"), line("reconcile charge/o1 --from f --note x"), line("reconcile --from none.txt --note x"),

@@ -172,6 +172,8 @@ var scalars = []struct {
 	{"batch", func(o *jobs.Operation) string { return deref(o.Batch) }},
 	{"flags", func(o *jobs.Operation) string { return strings.ReplaceAll(join(o.Flags), ", ", " ") }},
 	{"intent", func(o *jobs.Operation) string { return deref(o.Intent) }},
+	{"new_attempt_of", func(o *jobs.Operation) string { return nameOf(o.NewAttemptOf) }},
+	{"again", func(o *jobs.Operation) string { return string(deref(o.Again)) }},
 }
 
 // The columns that a person fills in and resolve --from reads back.

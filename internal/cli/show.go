@@ -56,6 +56,7 @@ type shown struct {
 	Ref     *string           `json:"ref,omitempty"`           // what a person gave as proof
 	Unsafe  string            `json:"resend_unsafe,omitempty"` // why one more send would not be safe
 	Cut     bool              `json:"timeline_cut,omitempty"`  // what people did long ago may be missing
+	Chain   *chain            `json:"chain,omitempty"`         // of one that is a new attempt, or was tried again
 	Next    []string          `json:"next,omitempty"`          // dlq show: what can be done
 }
 
@@ -116,7 +117,15 @@ func (p *program) show(ctx context.Context, name string, reveal, advise bool) er
 		if err != nil {
 			return err
 		}
+		among, err := s.ledger.ChainOf(ctx, d, s.specOf(d.Kind))
+		if err != nil {
+			return err
+		}
 		items[i] = s.shownOf(d, reveal, advise, now)
+		items[i].Chain = chainText(d, among)
+		if advise && items[i].State == jobs.Dead {
+			items[i].Next = adviseChain(items[i])
+		}
 		items[i].Cut = cut
 	}
 	return p.writeShown(s, details, items, whole, reveal)
@@ -328,6 +337,13 @@ func factRows(o shown, d *ledger.Detail) [][]string {
 	add("credential", o.Credential)
 	add("correlation id", deref(o.CorrelationID))
 	add("columns", pairsText(o.Columns))
+	if o.Chain != nil {
+		add("new attempt of", o.Chain.text(o.NewAttemptOf))
+		add("tried again as", nameOf(o.Chain.TriedAgainAs))
+	}
+	if deref(o.Again) == jobs.AgainNever {
+		add("again", "never: its decline forbids another attempt")
+	}
 	add("flags", join(o.Flags))
 	add("then", deref(o.Intent))
 	add("batch", deref(o.Batch))

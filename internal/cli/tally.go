@@ -25,6 +25,7 @@ type tally struct {
 	lines    int        // that said something
 	answers  map[jobs.Answer]int
 	later    int // refused only for now
+	barred   int // refused for what they are a new attempt of
 	merged   int
 	shown    int
 	warned   int
@@ -108,6 +109,9 @@ func (t *tally) count(line inputLine, r jobs.Receipt) {
 	t.answers[r.Answer]++
 	if r.Later {
 		t.later++
+	}
+	if r.Barred {
+		t.barred++
 	}
 	if r.Merged {
 		t.merged++
@@ -198,7 +202,7 @@ func (t *tally) code() int {
 		return exitOK
 	case bad < t.lines:
 		return exitPartly
-	case t.answers[jobs.Conflict] == t.lines:
+	case t.answers[jobs.Conflict]+t.barred == t.lines:
 		return exitConflict
 	case t.later == t.lines:
 		return exitAgain

@@ -333,7 +333,7 @@ func TestNeverAgain(t *testing.T) {
 			}
 			b.pass(300 * day)
 			for _, of := range []string{"o1", "o2"} {
-				b.wantBarred(b.submit("o3", newAttemptOf(of)), "charge/o2 was declined for good: another attempt is forbidden")
+				b.wantBarred(b.submit("o3", newAttemptOf(of)), "charge/o2 was declined with never again: no other attempt may follow")
 			}
 		})
 		s.test("unless the configuration lets it in", func(b *bundle) {

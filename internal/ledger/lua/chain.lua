@@ -63,7 +63,7 @@ function chain.barred(op, after_never)
   if gone then return op.id .. ' was tried again as ' .. gone .. ', of which nothing is kept any more', list end
   for _, m in ipairs(list) do
     if m.f.again == 'never' and after_never ~= 'allow' then
-      return m.id .. ' was declined for good: another attempt is forbidden', list
+      return m.id .. ' was declined with never again: no other attempt may follow', list
     end
   end
   if #list >= MAX then return op.id .. ' is one of ' .. int(MAX) .. ' attempts at one payment: more are never taken', list end
@@ -72,7 +72,7 @@ end
 
 -- final says why op, a dead letter, must not be sent again; nil: its chain allows it.
 function chain.final(op)
-  if op.f.again == 'never' then return 'it was declined for good: another attempt is forbidden' end
+  if op.f.again == 'never' then return 'it was declined with never again: no other attempt may follow' end
   if op.f.tried then return 'it was tried again as ' .. op.f.tried .. ': that goes on in its place' end
   if not op.f.of then return nil end
   for _, m in ipairs(chain.members(op)) do
