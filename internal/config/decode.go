@@ -201,6 +201,7 @@ func (d *decoder) kind(v value, name jobs.Kind, c *Config) *Kind {
 		b.done()
 	}
 	o.span("deadline", &k.Deadline)
+	d.newAttempts(o, &k.NewAttempts)
 	if v, ok := o.take("columns"); ok {
 		for _, e := range d.named(v, "column", "amount: /amount") {
 			if pointer, ok := e.plain(); ok {
@@ -213,9 +214,9 @@ func (d *decoder) kind(v value, name jobs.Kind, c *Config) *Kind {
 	}
 	if v, ok := o.take("inquiry"); ok {
 		k.Inquiry = d.inquiry(v, k)
-	}
 	} else {
 		d.presetInquiry(k, dep)
+	}
 	d.lateSuccesses(o, k)
 	o.done()
 	return k

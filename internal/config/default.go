@@ -61,6 +61,7 @@ func NewKind(name jobs.Kind, d *Dependency, path string) *Kind {
 		MaxAttempts:    25,
 		Backoff:        Backoff{Base: time.Second, Cap: 10 * time.Minute},
 		Deadline:       2 * time.Hour,
+		NewAttempts:    defaultNewAttempts(),
 		Columns:        map[string]string{},
 	}
 }

@@ -28,6 +28,7 @@ operations:
     qqqqqqqqqqqqqqqq: 1
     request: {qqqqqqqqqqqqqqqq: 1}
     backoff: {qqqqqqqqqqqqqqqq: 1}
+    new_attempts: {qqqqqqqqqqqqqqqq: 1}
     inquiry: {qqqqqqqqqqqqqqqq: 1, request: {qqqqqqqqqqqqqqqq: 1}, backoff: {qqqqqqqqqqqqqqqq: 1}}
     void: {qqqqqqqqqqqqqqqq: 1}
 retention: {qqqqqqqqqqqqqqqq: 1}

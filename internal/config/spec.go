@@ -46,6 +46,7 @@ func (c *Config) kindSpec(k *Kind) jobs.KindSpec {
 			KeysMS:      ms(c.Retention.Keys),
 			AuditMS:     ms(c.Retention.Audit),
 		},
+		NewAttempts:               k.NewAttempts.spec(),
 		BackoffBaseMS:             ms(k.Backoff.Base),
 		BackoffCapMS:              ms(k.Backoff.Cap),
 		BudgetRatioMilli:          d.Budget.RatioMilli,

@@ -143,6 +143,7 @@ type Kind struct {
 	IdempotencyKey IdempotencyKey
 	MaxAttempts    int // sends that count, the request path's own included; 1 to 1000; default 25
 	Backoff        Backoff
+	NewAttempts    NewAttempts       // how often one payment may be tried under different names
 	Deadline       time.Duration     // span of an operation that brings none of its own; above 0; default 2 h
 	Columns        map[string]string // name -> RFC 6901 pointer into the body; default none
 	Results        *policy.Results   // what is kept of a success, at most [policy.MaxResults] values; nil: nothing, the default
@@ -151,9 +152,9 @@ type Kind struct {
 	VoidLate *jobs.VoidSpec // what undoes a success that is learnt too late; nil: it is kept, the default
 
 	idleVoid *jobs.VoidSpec // written while on_late_success is keep: checked, and not in force
-}
 	// presetInquiry: Inquiry is the preset's of the dependency, not the file's.
 	presetInquiry bool
+}
 
 // Request is the fixed part of what a kind sends.
 type Request struct {

@@ -255,6 +255,7 @@ func (v *validator) kind(path string, k *Kind) {
 	if v.positive(path+".deadline", k.Deadline, "every operation needs a deadline") && d != nil && k.Deadline <= d.MinResponse {
 		v.fail(path+".deadline", "%s leaves no time for an attempt: min_response of %s is %s", spanText(k.Deadline), d.Name, spanText(d.MinResponse))
 	}
+	v.newAttempts(path+".new_attempts", k.NewAttempts)
 	for _, name := range slices.Sorted(maps.Keys(k.Columns)) {
 		at := path + ".columns." + name
 		v.check(at, jobs.CheckName(name))
