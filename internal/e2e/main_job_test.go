@@ -52,6 +52,7 @@ func TestThousandCharges(t *testing.T) {
 
 // TestTombstoneAnswersDuplicate: the record is gone, its tombstone is not.
 func TestTombstoneAnswersDuplicate(t *testing.T) {
+	t.Parallel() // it waits for a minute, and little else
 	g := startGateway(t)
 	server := redisServer(t)
 	s := newSetting(t, server.URL(), "money", g.url, "")

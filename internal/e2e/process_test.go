@@ -160,11 +160,12 @@ func startGateway(t *testing.T, args ...string) gateway {
 
 // entry is one line of the sandbox's ledger.
 type entry struct {
-	Route       string   `json:"route"`
-	Reference   string   `json:"reference"`
-	Requests    int      `json:"requests"`
-	SideEffects int      `json:"side_effects"`
-	Keys        []string `json:"keys"`
+	Route       string    `json:"route"`
+	Reference   string    `json:"reference"`
+	Requests    int       `json:"requests"`
+	SideEffects int       `json:"side_effects"`
+	Keys        []string  `json:"keys"`
+	FirstAt     time.Time `json:"first_at"`
 }
 
 func (g gateway) ledger(t *testing.T) []entry {
