@@ -123,8 +123,19 @@ func (k *check) config(offline bool) {
 			k.ok("secrets: all there")
 		}
 	}
+	k.presets()
 	for _, w := range c.Warnings() {
 		k.warn("%s", w)
+	}
+}
+
+// presets shows what presets put into force, and where the file says something else.
+func (k *check) presets() {
+	for _, u := range k.c.PresetUses() {
+		k.ok("%s", strings.Join(append([]string{fmt.Sprintf("dependencies.%s.preset %s:", u.Dependency, u.Preset.Name)}, u.Sets...), "\n  "))
+		for _, o := range u.Overrides {
+			k.say("override", "%s", o)
+		}
 	}
 }
 

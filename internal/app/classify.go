@@ -31,8 +31,8 @@ func (p *program) classifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "classify DEPENDENCY --status N --idempotency CLASS",
 		Short: "Say what an answer of a dependency means for an operation",
-		Long: `Say what an answer of a dependency means for an operation: the rule (R1, R2, ...) or
-the row of the table that decides, whether the other side acted, and what follows for
+		Long: `Say what an answer of a dependency means for an operation: the rule (R1, R2, ..., or
+PRESET/NAME) or the row of the table that decides, whether the other side acted, and what follows for
 the idempotency class. It reads the configuration if there is one, for the rules of
 the dependency, and needs neither Redis nor secrets.`,
 		Args: cobra.ExactArgs(1),

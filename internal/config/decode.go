@@ -212,10 +212,9 @@ func (d *decoder) kind(v value, name jobs.Kind, c *Config) *Kind {
 	if v, ok := o.take("result"); ok {
 		k.Results = d.results(v)
 	}
+	k.Inquiry = dep.presetInquiry(k)
 	if v, ok := o.take("inquiry"); ok {
-		k.Inquiry = d.inquiry(v, k)
-	} else {
-		d.presetInquiry(k, dep)
+		k.Inquiry = d.inquiry(v, k, k.Inquiry)
 	}
 	d.lateSuccesses(o, k)
 	o.done()

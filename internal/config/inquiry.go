@@ -77,11 +77,18 @@ const (
 )
 
 // inquiry reads the inquiry of k, whose class is known, and compiles how its answers
-// are read once all of it can be read.
-func (d *decoder) inquiry(v value, k *Kind) *Inquiry {
+// are read once all of it can be read. Where neither what is asked nor how it is read
+// is written, base says both, and what else is not written; nil: there is no base.
+func (d *decoder) inquiry(v value, k *Kind, base *Inquiry) *Inquiry {
 	before := len(d.findings)
 	q := NewInquiry(k, "")
 	o := v.object("request: {path: ...}, succeeded: ...")
+	if o.hasAny("request", "answers", "succeeded", "pending", "failed", "not_found") {
+		base = nil // a question of one and a reading of the other would not fit
+	}
+	if base != nil {
+		*q = *base
+	}
 	if v, ok := o.take("request"); ok {
 		r := v.object("method: GET, path: /...")
 		r.text("method", &q.Method)
@@ -106,7 +113,9 @@ func (d *decoder) inquiry(v value, k *Kind) *Inquiry {
 	}
 	var means string
 	word(o, "failed_means", "failed_means", &means, []string{failedFinal, failedNotApplied})
-	q.FailedNotApplied = means == failedNotApplied
+	if means != "" {
+		q.FailedNotApplied = means == failedNotApplied
+	}
 	if v, ok := o.take("backoff"); ok {
 		b := v.object("base: 5s, cap: 10m")
 		b.span("base", &q.Backoff.Base)
@@ -117,6 +126,9 @@ func (d *decoder) inquiry(v value, k *Kind) *Inquiry {
 	o.done()
 	if len(d.findings) > before {
 		return nil
+	}
+	if base != nil {
+		return q
 	}
 	if spec.Succeeded == "" {
 		d.findings = append(d.findings, finding{path: join(v.path, "succeeded"),

@@ -42,6 +42,11 @@ func (o *object) take(key string) (value, bool) {
 	return value{}, false
 }
 
+// hasAny reports whether one of keys is written and not taken.
+func (o *object) hasAny(keys ...string) bool {
+	return slices.ContainsFunc(o.entries, func(e entry) bool { return slices.Contains(keys, e.key) })
+}
+
 // done reports every key that was not taken.
 func (o *object) done() {
 	for _, e := range o.entries {

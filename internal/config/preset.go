@@ -76,6 +76,10 @@ type PresetTemplate struct {
 // PresetNames returns the names of all presets, sorted. The caller owns the slice.
 func PresetNames() []string { return presets.Names() }
 
+// NearestPreset is the end of an error about a name that no preset has: the one that
+// was probably meant, or all of them.
+func NearestPreset(name string) string { return orNearest(name, PresetNames()) }
+
 // FindPreset returns a preset; ok is false if there is none of that name. The error is
 // about a file that is part of the program, and tests keep it nil.
 func FindPreset(name string) (p *Preset, ok bool, err error) {

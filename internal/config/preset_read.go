@@ -180,7 +180,7 @@ func (r *presetReader) inquiry(o *object) {
 	fact(r, i, &q.Inquiry, true)
 	if v, ok := i.take("ask"); ok {
 		// Of class none nothing is filled in that the file does not say.
-		q.Inquiry.Value = r.decoder.inquiry(v, &Kind{Idempotency: jobs.IdempotencyNone})
+		q.Inquiry.Value = r.decoder.inquiry(v, &Kind{Idempotency: jobs.IdempotencyNone}, nil)
 	}
 	i.done()
 	switch {
@@ -241,7 +241,7 @@ func (d *decoder) presetOf(o *object) *Preset {
 	p, ok, err := FindPreset(name)
 	switch {
 	case !ok:
-		v.fail("unknown preset %q%s", name, orNearest(name, PresetNames()))
+		v.fail("unknown preset %q%s", name, NearestPreset(name))
 	case err != nil:
 		v.fail("%v", fmt.Errorf("preset %s: %w", name, err))
 	default:

@@ -53,11 +53,12 @@ var presetSamples = map[string][]presetSample{
 		{409, nil, `{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`, "key_in_use", later},
 		{400, nil, `{"error":{"type":"idempotency_error"}}`, "key_mismatch", read},
 		{409, nil, `{"error":{"type":"idempotency_error"}}`, "key_mismatch", read},
+		{400, nil, `{"error":{"type":"invalid_request_error","code":"charge_already_refunded"}}`, "already_done", read},
 		{400, nil, `{"error":{"type":"invalid_request_error","param":"amount"}}`, "", perm},
 		{401, nil, `{"error":{"type":"invalid_request_error"}}`, "", hold},
 		{402, nil, `{"error":{"code":"card_declined","decline_code":"insufficient_funds"}}`, "soft_decline", perm},
 		{402, nil, `{"error":{"code":"card_declined","decline_code":"stolen_card"}}`, "hard_decline", perm},
-		{402, nil, `{"error":{"code":"card_declined","decline_code":"insufficient_funds","advice_code":"do_not_try_again"}}`, "hard_decline", perm},
+		{402, nil, `{"error":{"code":"card_declined","decline_code":"insufficient_funds","advice_code":"do_not_try_again"}}`, "never_again", perm},
 		{402, nil, `{"error":{"code":"card_declined","decline_code":"authentication_required"}}`, "needs_customer", perm},
 		{402, nil, `{"error":{"code":"card_declined","decline_code":"never_seen"}}`, "", perm},
 		{429, nil, `{"error":{"code":"rate_limit"}}`, "rate_limited", later},
@@ -121,6 +122,8 @@ var presetSamples = map[string][]presetSample{
 		{201, nil, `{"id":"pay_1","status":"Authorized","response_code":"10000"}`, "", done},
 		{201, nil, `{"id":"pay_1","status":"Declined","response_code":"20051"}`, "soft_decline", perm},
 		{201, nil, `{"id":"pay_1","status":"Declined","response_code":30004}`, "hard_decline", perm},
+		{201, nil, `{"id":"pay_1","status":"Declined","response_code":"40101"}`, "hard_decline", perm},
+		{201, nil, `{"id":"pay_1","status":"Authorized","response_code":"40201"}`, "", done},
 		{202, nil, `{"id":"pay_1","status":"Pending"}`, "not_over", poll},
 		{202, nil, `{"id":"pay_1"}`, "", poll},
 		{409, nil, ``, "key_in_use", later},
@@ -238,7 +241,7 @@ func TestPresetsReadTheAnswersOfTheirGateway(t *testing.T) {
 func TestADeclineIsFinalForItsKey(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p *Preset) {
 		for _, s := range presetSamples[p.Name] {
-			if !strings.HasSuffix(s.row, "_decline") && s.row != "needs_customer" || s.verdict == poll {
+			if !strings.HasSuffix(s.row, "_decline") && s.row != "needs_customer" && s.row != "never_again" || s.verdict == poll {
 				continue
 			}
 			for _, class := range jobs.Idempotencies {
@@ -280,6 +283,9 @@ var badBodies = []string{"", "null", "[]", "[1,[2]]", "{}", `""`, "0", "true", "
 	`{"errors":[null,1,"x",[]]}`, `{"details":"x"}`, `{"details":[{"issue":1}]}`, `{"data":{"a":null}}`, `{"data":[1]}`, `{"status":{}}`, `{"error":{"errors":{}}}`,
 	`{"resultCode":["Authorised"]}`, `{"response_code":null}`, `{"error_code":7}`, "{\"error\":{\"code\":\"\xff\"}}", `{"error":{"code":"a"},"error":{"code":"b"}}`, "<html>", "{", strings.Repeat("[", 100)}
 
+// badStatuses are those that rules speak of, and some that none does.
+var badStatuses = []int{0, 100, 200, 201, 202, 204, 301, 400, 401, 402, 403, 404, 409, 410, 422, 424, 429, 500, 501, 502, 503, 504, 529, 599, 600}
+
 // saysNothing is what stands in a rule that looks at the status alone.
 func saysNothing(r policy.RuleSpec) bool {
 	return !strings.Contains(r.When, "body") && !strings.Contains(r.When, "headers")
@@ -287,7 +293,7 @@ func saysNothing(r policy.RuleSpec) bool {
 
 func TestBadAnswersFallToTheTable(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p *Preset) {
-		for status := 100; status <= 600; status++ {
+		for _, status := range badStatuses {
 			for _, body := range badBodies {
 				s := presetSample{status: status, body: body}.sample()
 				cl, i, ruled, errs := p.rules.Classify(s, jobs.IdempotencyKeyed)
@@ -314,7 +320,7 @@ func checkNoResend(t *testing.T, p *Preset, s policy.Sample) {
 func TestNoPresetResendsWhatMayHaveActed(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p *Preset) {
 		for _, s := range presetSamples[p.Name] {
-			for status := 100; status <= 600; status++ {
+			for _, status := range badStatuses {
 				s.status = status
 				checkNoResend(t, p, s.sample())
 			}

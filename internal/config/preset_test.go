@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -150,6 +152,7 @@ operations:
   capture: {dependency: pay, request: {path: /payments, method: PUT}}
   full: {dependency: pay, request: {path: /payments}, result: {a: body.a, b: body.b, c: body.c, d: body.d}}
   same: {dependency: pay, request: {path: /payments}, result: {id: body.action_id}}
+  trusted: {dependency: pay, request: {path: /payments}, idempotency: keyed, inquiry: {after_not_found: resend, settle: 30m}}
   own: {dependency: pay, request: {path: /payments}, inquiry: {request: {path: "/p?r={key}"}, succeeded: body.ok == true, settle: 1m}}
   message: {dependency: text, request: {path: /m}, idempotency: keyed}
 `)
@@ -184,6 +187,9 @@ operations:
 			t.Errorf("the inquiry of %s tells %v", name, got)
 		}
 	}
+	if q := c.Kinds["trusted"].Inquiry; q.AfterNotFoundDead || spanText(q.Settle) != "30m" || q.Path != c.Kinds["charge"].Inquiry.Path || q.Read != c.Kinds["charge"].Inquiry.Read {
+		t.Errorf("what the file leaves out of an inquiry is the preset's: %+v", q)
+	}
 	uses := c.PresetUses()
 	if len(uses) != 2 || uses[0].Preset.Name != "checkout" || uses[1].Preset.Name != "twilio" {
 		t.Fatalf("uses %+v", uses)
@@ -201,5 +207,39 @@ func TestAConfigurationBuiltInCodeNamesAPresetThatExists(t *testing.T) {
 	c.Dependencies["payrail"].Preset = "strpe"
 	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `did you mean "stripe"?`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestThePageOfPresetsListsThemAsTheyAre(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "presets.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	code := func(text string) string {
+		if text == "" {
+			return "-"
+		}
+		return "`" + text + "`"
+	}
+	for _, name := range PresetNames() {
+		p := mustPreset(t, name)
+		window, inquiry := "-", ""
+		if p.Window.Value > 0 {
+			window = spanText(p.Window.Value)
+		}
+		if p.Inquiry != nil {
+			inquiry = p.Inquiry.Method + " " + p.Inquiry.Path
+		}
+		want += fmt.Sprintf("| `%s` | %s | %s | %s | %d | %s | %s |\n", name, p.Idempotency.Value, code(p.Header.Value), window, len(p.Rules), code(inquiry), p.Title)
+	}
+	if !strings.Contains(string(page), want) || strings.Count(string(page), "\n| `") != len(PresetNames())+3+len(Confidences) {
+		t.Errorf("docs/presets.md lists other presets; as they are:\n%s", want)
+	}
+	for _, c := range Confidences {
+		if !strings.Contains(string(page), "| `"+string(c)+"` |") {
+			t.Errorf("docs/presets.md does not explain %s", c)
+		}
 	}
 }

@@ -102,11 +102,30 @@ func (u *PresetUse) kind(c *Config, k *Kind, d *Dependency) {
 	if stronger(k.Idempotency, u.Preset.Idempotency.Value) {
 		u.Overrides = append(u.Overrides, fmt.Sprintf("%s.idempotency: %s instead of %s (%s)", path, k.Idempotency, u.Preset.Idempotency.Value, u.Preset.ref(u.Preset.Idempotency.Source)))
 	}
+	u.inquiry(path+".inquiry", k, d)
+}
+
+// inquiry compares the inquiry of k with the preset's: they read answers by the same
+// rules if it is the preset's, with a word or two of its own.
+func (u *PresetUse) inquiry(path string, k *Kind, d *Dependency) {
+	preset := d.presetInquiry(k)
 	switch {
-	case k.presetInquiry:
-		u.Sets = append(u.Sets, fmt.Sprintf("%s.inquiry: %s %s, where %s", path, k.Inquiry.Method, k.Inquiry.Path, u.Preset.Inquiry.Needs))
-	case k.Inquiry != nil && u.Preset.inquiry(k) != nil:
-		u.Overrides = append(u.Overrides, path+".inquiry: its own instead of the preset's")
+	case preset == nil || k.Inquiry == nil:
+		return
+	case k.Inquiry.Read != preset.Read:
+		u.Overrides = append(u.Overrides, path+": its own instead of the preset's")
+		return
+	}
+	u.Sets = append(u.Sets, fmt.Sprintf("%s: %s %s, where %s", path, k.Inquiry.Method, k.Inquiry.Path, u.Preset.Inquiry.Needs))
+	is, was := *k.Inquiry, *preset
+	for _, f := range []struct {
+		name    string
+		differs bool
+	}{{"settle", is.Settle != was.Settle}, {"after_not_found", is.AfterNotFoundDead != was.AfterNotFoundDead}, {"failed_means", is.FailedNotApplied != was.FailedNotApplied},
+		{"backoff", is.Backoff != was.Backoff}, {"give_up_after", is.GiveUpAfter != was.GiveUpAfter}, {"result", is.Results != was.Results}} {
+		if f.differs {
+			u.Overrides = append(u.Overrides, fmt.Sprintf("%s.%s: its own instead of the preset's", path, f.name))
+		}
 	}
 }
 
@@ -127,12 +146,12 @@ func stronger(a, b jobs.Idempotency) bool {
 	return slices.Index(order, a) > slices.Index(order, b)
 }
 
-// presetInquiry fills in the preset's inquiry for a kind that names none.
-func (d *decoder) presetInquiry(k *Kind, dep *Dependency) {
-	if p := dep.preset(); p != nil {
-		k.Inquiry = p.inquiry(k)
-		k.presetInquiry = k.Inquiry != nil
+// presetInquiry returns the inquiry that the preset of d has for k; nil: none.
+func (d *Dependency) presetInquiry(k *Kind) *Inquiry {
+	if p := d.preset(); p != nil {
+		return p.inquiry(k)
 	}
+	return nil
 }
 
 // preset warns where a configuration is bolder than what is known of the gateway.

@@ -152,8 +152,6 @@ type Kind struct {
 	VoidLate *jobs.VoidSpec // what undoes a success that is learnt too late; nil: it is kept, the default
 
 	idleVoid *jobs.VoidSpec // written while on_late_success is keep: checked, and not in force
-	// presetInquiry: Inquiry is the preset's of the dependency, not the file's.
-	presetInquiry bool
 }
 
 // Request is the fixed part of what a kind sends.

@@ -193,7 +193,7 @@ func (v *validator) dependency(path string, d *Dependency) {
 	v.idempotencyKey(path+".idempotency_key", "", d.IdempotencyKey)
 	v.between(path+".max_backlog", d.MaxBacklog, 1, maxBacklog, "with 0 nothing could be submitted")
 	if _, known, err := FindPreset(d.Preset); d.Preset != "" && (!known || err != nil) {
-		v.fail(path+".preset", "unknown preset %q%s", d.Preset, orNearest(d.Preset, PresetNames()))
+		v.fail(path+".preset", "unknown preset %q%s", d.Preset, NearestPreset(d.Preset))
 	}
 	v.rules(path+".rules", d)
 }
