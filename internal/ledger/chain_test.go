@@ -203,6 +203,14 @@ func TestNewAttemptLooksAtTheWholeChain(t *testing.T) {
 			b.retire()
 			b.wantBarred(b.submit("o3", newAttemptOf("o1")), "charge/o1 was tried again as charge/o2, of which nothing is kept any more")
 		})
+		s.test("a tombstone still knows what followed it", func(b *bundle) {
+			b.add("o1")
+			b.cancel("o1")
+			b.add("o2", newAttemptOf("o1"), deadline("500h"))
+			b.pass(8 * day)
+			b.retire()
+			b.wantBarred(b.submit("o3", newAttemptOf("o1")), "charge/o2 is waiting")
+		})
 		s.test("under the key of one that was declined it is refused", func(b *bundle) {
 			b.declined("o1")
 			r := b.submit("o2", newAttemptOf("o1"), func(s *jobs.Submission) { s.IdempotencyKey = "charge:o1" })

@@ -171,6 +171,31 @@ func TestProbes(t *testing.T) {
 				b.Fatalf("released %d, hold %q at the start of the ramp", len(r.Deliveries), r.Hold)
 			}
 		})
+		s.test("go to what was sent least, so that nobody's attempts are used up for the others", func(b *bundle) {
+			b.breaker()
+			b.maxAttempts = 4
+			for i := range 8 {
+				b.add(fmt.Sprint("wait", i), deadline(fmt.Sprintf("%dh", 1+i)), func(s *jobs.Submission) {
+					s.Attempted = &jobs.Attempted{ID: "r", Outcome: jobs.OutcomeRefused, Class: jobs.Class503, FirstSentAt: b.now().Add(-hour).Format(time.RFC3339)}
+				})
+			}
+			b.flushOf(0, 3)
+			for round := range 8 { // each failed probe would be its own with the earliest deadline first
+				b.pass(2 * minute)
+				r := b.releaseUpTo(1 + b.promised())
+				if lanesOf(r) != "probe" {
+					b.Fatalf("round %d: released %q", round, lanesOf(r))
+				}
+				if f := b.finish(b.begin(r.Deliveries[0]), with(refused(time.Second), says(budget.SignFailed))); f.State != jobs.Waiting {
+					b.Fatalf("round %d: %s is %s %s", round, r.Deliveries[0].ID, f.State, f.Reason)
+				}
+			}
+			for i := range 8 {
+				if d := b.get(fmt.Sprint("wait", i)); d.Sends != 2 {
+					b.Fatalf("wait%d was sent %d times, want each once more", i, d.Sends)
+				}
+			}
+		})
 		s.test("one failure opens it again, for longer", func(b *bundle) {
 			b.breaker()
 			b.trip()

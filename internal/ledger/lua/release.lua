@@ -78,11 +78,24 @@ local function pay(id, from, sends)
   return 'retry'
 end
 
+-- least_sent puts the operations that were sent least first: probes may fail all through
+-- an outage, and one operation must not use up its attempts for the others.
+local function least_sent(ids)
+  local order = {}
+  for i, id in ipairs(ids) do order[i] = {id = id, at = i, sends = num(redis.call('HGET', P .. 'op:' .. id, 'sends'))} end
+  table.sort(order, function(a, b)
+    if a.sends ~= b.sends then return a.sends < b.sends end
+    return a.at < b.at
+  end)
+  for i, o in ipairs(order) do ids[i] = o.id end
+end
+
 local rolled_back = false -- something stays because attempts may be missing from its record
 local function take(from, most)
   if most <= 0 then return 0 end
   local given, gone = 0, 0
   local heads = redis.call('ZRANGE', P .. 'due:' .. from, 0, LIMIT - 1)
+  if probing then least_sent(heads) end
   for _, id in ipairs(heads) do
     if given >= most then return given end
     local op = record.load(id)
