@@ -98,7 +98,7 @@ var rules = []rule{
 	{"new attempts are bounded", "submit", `if #times < limit then return nil end`, `if true then return nil end`, "TestNewAttemptIsCounted"},
 	{"new attempts are counted in the submission's step", "submit", `redis.call('ZADD', name, int(now), op.id)`, ``, "TestNewAttemptIsCounted"},
 	{"the first operation of a chain is counted too", "submit", `if #list == 1 then redis.call('ZADD', name, int(submitted(last)), last.id) end`, ``, "TestNewAttemptIsCounted"},
-	{"never again bars the whole chain", "submit", `if m.f.again == 'never' and after_never ~= 'allow' then`, `if false then`, "TestNeverAgain"},
+	{"never again bars the whole chain", "submit", `if m.f.again == 'never' and after_never ~= 'allow' then`, `if m.f.again == '-' then`, "TestNeverAgain"},
 	{"never again is kept", "finish", `if A.again then record.set(op, 'again', A.again) end`, ``, "TestNeverAgain"},
 	{"what was tried again is not requeued", "requeue", `if op.f.tried then return`, `if false then return`, "TestOnlyTheLast"},
 	{"nothing is requeued behind what may have taken effect", "requeue", `local why = m.id ~= op.id and chain.effect(m)`, `local why = nil`, "TestOnlyTheLast"},
