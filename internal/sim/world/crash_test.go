@@ -127,6 +127,7 @@ var outcomes = []struct {
 func cycle(c *setup, store *store, class jobs.Idempotency, asked bool, s *script) *world {
 	w := newWorld(c, store, 1)
 	w.script, w.gateway.fair = s, true
+	w.gates, store.watch = nil, nil // its gate is a bucket that is never empty
 	o := w.add(class, asked, 2*time.Minute)
 	o.goesOn, o.staysDead = true, false
 	w.happen("the request path submits "+o.id.String(), func() { w.submit(o, nil) })

@@ -13,7 +13,11 @@
 //
 // Each call of Redis is one event. After each event the promises are judged: the
 // sends and effects by the gateway's own account, the ledger by what stands in Redis
-// (docs/redis-keys.md). Then the faults stop, and every operation must come to an end.
+// (docs/redis-keys.md), the gate by every script that was applied. Then the faults stop,
+// and every operation must come to an end.
+//
+// Four worlds of six have a whole gate, drawn small, and people and request paths that
+// meddle with it; two have a plain bucket.
 //
 // # Crash points
 //

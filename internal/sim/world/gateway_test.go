@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"redrive/internal/jobs"
@@ -79,14 +80,19 @@ type plan struct {
 	decide    time.Duration // after its arrival; no later than processing allows
 	replyLost bool
 	hidden    bool // a 202 that inquiries do not show
+	denied    bool // its credential is refused
+	hint      int  // Retry-After, seconds; 0: none
 }
 
 // gateway keeps the truth.
 type gateway struct {
 	w        *world
 	sends    []*send
-	frozenAt time.Time // since when inquiries see nothing new, for frozenFor; zero: never
-	fair     bool      // from now on it answers at once and well
+	frozenAt time.Time            // since when inquiries see nothing new, for frozenFor; zero: never
+	fair     bool                 // from now on it answers at once and well
+	good     bool                 // for a while it answers well most of the time
+	busy     bool                 // for a while it asks to wait most of the time
+	refused  map[string]time.Time // credentials that it refuses, until when
 }
 
 // draw decides what becomes of a request.
@@ -96,6 +102,14 @@ func (g *gateway) draw() plan {
 	}
 	w := g.w
 	p := plan{arrive: w.span(0, timeout*8/10)}
+	if g.good && w.chance(85) {
+		p.status, p.acts = 200, true
+		return p
+	}
+	if g.busy && w.chance(75) {
+		p.status, p.hint = 503, 1+w.rng.IntN(6)
+		return p
+	}
 	switch n := w.rng.IntN(100); {
 	case n < 24:
 		p.status, p.acts = 200, true
@@ -124,6 +138,9 @@ func (g *gateway) draw() plan {
 	}
 	if w.chance(10) {
 		p.replyLost = true
+	}
+	if w.gated && (p.status == 429 || p.status == 503) && w.chance(60) {
+		p.hint = 1 + w.rng.IntN(6)
 	}
 	return p
 }
@@ -158,8 +175,17 @@ func (g *gateway) arrive(s *send, tell func(policy.Sample)) {
 	s.arrived = g.w.now
 	answer := func(status int, body string) {
 		if !s.plan.replyLost {
-			tell(policy.Sample{Phase: policy.PhaseAnswered, Status: status, Body: []byte(body), WireBytes: 100})
+			sample := policy.Sample{Phase: policy.PhaseAnswered, Status: status, Body: []byte(body), WireBytes: 100}
+			if s.plan.hint > 0 {
+				sample.Header = map[string][]string{"Retry-After": {strconv.Itoa(s.plan.hint)}}
+			}
+			tell(sample)
 		}
+	}
+	if s.plan.denied {
+		s.state = turnedAway
+		answer(401, `{"code":"credential"}`)
+		return
 	}
 	if same := g.same(s); same != nil {
 		s.state = turnedAway
@@ -201,6 +227,22 @@ func (g *gateway) arrive(s *send, tell func(policy.Sample)) {
 	default:
 		answer(status, `{"code":"x"}`)
 	}
+}
+
+// refusing is the plan for a request whose credential may be refused.
+func (w *world) refusing(o *operation, p plan) plan {
+	if w.gateway.refuses(o) {
+		return plan{status: 401, denied: true, arrive: p.arrive}
+	}
+	return p
+}
+
+func (g *gateway) refuses(o *operation) bool {
+	name := o.credential
+	if name == "" {
+		name = jobs.DefaultCredential
+	}
+	return g.w.now.Before(g.refused[name])
 }
 
 // same is an earlier request that the gateway takes this one for, nil if there is none.
@@ -253,6 +295,12 @@ func (g *gateway) ask(op *operation, base string, asked time.Time) policy.Sample
 			{Phase: policy.PhaseAnswered, Status: 401}, {Phase: policy.PhaseAnswered, Status: 200, Body: []byte(`{"data":null}`)},
 			{Phase: policy.PhaseAnswered, Status: 200, Body: []byte(`{"data":[]`), BodyCut: true}}
 		return bad[g.w.rng.IntN(len(bad))]
+	}
+	if g.refuses(op) {
+		return policy.Sample{Phase: policy.PhaseAnswered, Status: 401}
+	}
+	if g.busy && !g.fair && g.w.chance(50) {
+		return policy.Sample{Phase: policy.PhaseAnswered, Status: 503, Header: map[string][]string{"Retry-After": {"3"}}}
 	}
 	at := g.w.now
 	if !g.fair {

@@ -122,6 +122,12 @@ func (w *world) judgeRecord(o *operation, f map[string]string, in []string, scor
 		w.broken("P2: %s is %s and stands in %v", o.id, state, in)
 		return
 	}
+	if in[0] == "aside" {
+		w.history["seen aside"]++
+	}
+	if (f["aside"] != "") != (in[0] == "aside") {
+		w.broken("P2: %s stands in %s, its record says aside %q", o.id, in[0], f["aside"])
+	}
 	if state == jobs.Attempting && f["lease"] != fmt.Sprint(score) || (state == jobs.Attempting) != (f["run"] != "") {
 		w.broken("P2: %s is %s by run %q, its lease %q, its place %d", o.id, state, f["run"], f["lease"], score)
 	}

@@ -59,7 +59,7 @@ var configuration = sync.OnceValues(func() (*setup, error) {
 			k := &kind{asked: asked,
 				spec: jobs.KindSpec{Kind: name, Dependency: dep, Method: "POST", Path: "/v1/" + string(name), ContentType: "application/json",
 					BaseURL: baseURL, Idempotency: class, KeyHeader: "Idempotency-Key", KeyWindowMS: keyWindow.Milliseconds(),
-					KeyMaxLength: 255, DeadlineMS: time.Hour.Milliseconds(), MaxAttempts: maxAttempts, TimeoutMS: timeout.Milliseconds(),
+					KeyMaxLength: 255, Credentials: credentials, DeadlineMS: time.Hour.Milliseconds(), MaxAttempts: maxAttempts, TimeoutMS: timeout.Milliseconds(),
 					MinResponseMS: minResponse.Milliseconds(), MaxBacklog: 1000, Retention: c.terms.Retention},
 				target: ledger.Target{BaseURL: baseURL, Idempotency: class, KeyHeader: "Idempotency-Key",
 					KeyWindow: keyWindow, ClaimLease: lease}}

@@ -34,7 +34,7 @@ func (w *world) act(what string, f func() error) error {
 // submit hands an operation in, with what the request path sent (nil: nothing), until
 // there is a reply.
 func (w *world) submit(o *operation, sent *send) {
-	s := jobs.Submission{Kind: o.id.Kind, Key: o.id.Key, Body: []byte(o.body), Deadline: o.deadline.String(), IdempotencyKey: o.key}
+	s := jobs.Submission{Kind: o.id.Kind, Key: o.id.Key, Body: []byte(o.body), Deadline: o.deadline.String(), IdempotencyKey: o.key, Credential: o.credential}
 	if sent != nil {
 		s.Attempted = &jobs.Attempted{ID: fmt.Sprintf("send-%d", sent.number), Outcome: jobs.OutcomeUnknown, Class: jobs.ClassTimeout}
 		if sent.key != "" {
@@ -47,7 +47,7 @@ func (w *world) submit(o *operation, sent *send) {
 		return
 	}
 	terms := w.terms
-	terms.Dependency = dep
+	terms.Gate = w.workers[0].gate
 	_ = w.act("submit", func() error { // tried again below
 		w.store.told = func(luascript.Reply) {
 			o.accepted = true

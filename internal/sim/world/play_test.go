@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"time"
 
 	"redrive/internal/jobs"
@@ -8,16 +9,23 @@ import (
 
 // play is a whole world: faults, then rest.
 func (w *world) play() {
-	w.begin()
+	steps := w.begin()
+	for n := range 2 {
+		w.reporters = append(w.reporters, &reporter{w: w, name: fmt.Sprintf("shop%d", n+1)})
+	}
 	w.faults, w.slow = w.rng.IntN(9), w.chance(20)
 	if w.chance(15) {
 		w.workers[1].base = otherURL
 		w.logf("worker2 has another base_url")
 	}
-	for n := 40 + w.rng.IntN(60); n > 0 && len(w.harm) == 0; n-- {
+	for n := steps + 40 + w.rng.IntN(60); n > 0 && len(w.harm) == 0; n-- {
 		w.pass(w.pause())
 		if len(w.harm) > 0 {
 			return
+		}
+		if w.gated && w.chance(12) {
+			w.meddle()
+			continue
 		}
 		switch n := w.rng.IntN(100); {
 		case n < 86:
@@ -36,11 +44,26 @@ func (w *world) play() {
 	w.rest(w.workers)
 }
 
-// begin draws the operations, and how they come into the ledger.
-func (w *world) begin() {
-	for range 1 + w.rng.IntN(4) {
+// begin draws the operations, and how they come into the ledger. It returns how many steps
+// more than others the world takes.
+func (w *world) begin() (steps int) {
+	n := 1 + w.rng.IntN(4)
+	if w.gated {
+		n, steps = n+1, 30
+	}
+	if w.gated && w.chance(30) {
+		// Enough calls for a credential to be paused, and for others to stand aside.
+		n += 3
+		steps += 60
+		w.gateway.refused[credentials[0]] = w.now.Add(time.Hour)
+		w.logf("the gateway refuses the credential %s", credentials[0])
+	}
+	for range n {
 		class := jobs.Idempotencies[w.rng.IntN(len(jobs.Idempotencies))]
 		o := w.add(class, w.chance(60), w.span(15*time.Second, 4*time.Minute))
+		if w.gated && w.chance(60) {
+			o.credential = credentials[w.rng.IntN(4)/3] // mostly the first
+		}
 		w.after(w.span(0, 3*time.Second), "", func() {
 			if w.chance(25) {
 				w.sendPast(o)
@@ -56,6 +79,7 @@ func (w *world) begin() {
 		w.after(5*time.Minute, "", seen)
 	}
 	seen()
+	return steps
 }
 
 // pause is how long nothing is done: mostly a moment, at times until something is due,
@@ -84,6 +108,9 @@ func (w *world) move() {
 	total := 0
 	for _, p := range w.workers {
 		for _, m := range p.moves() {
+			if w.gated && m.weight >= progress {
+				m.weight *= 3 // a gate is worth judging only where calls are made
+			}
 			moves = append(moves, m)
 			total += m.weight
 		}
@@ -174,8 +201,12 @@ func (w *world) rest(workers []*process) {
 			p.start()
 		}
 	}
+	if w.gated {
+		w.healed(workers)
+	}
 	end := w.now.Add(restWithin)
 	for round := 0; len(w.harm) == 0; round++ {
+		w.judgeCanaries()
 		if w.ended() {
 			w.pass(time.Minute) // what is still on its way arrives
 			return

@@ -30,11 +30,16 @@ func (p *process) finish(t *task) {
 		HasInquiry: k.asked, Attempt: g.Attempt, Used: used, MaxAttempts: maxAttempts + g.Extra, DeadlineIn: g.DeadlineLeft - elapsed,
 		MinResponse: minResponse, Backoff: w.backoff, CredentialRefusals: refusals, Rand: w.random})
 	res := resultOf(cl, next, t.sample)
+	res.Said = w.said(cl, t.sample)
 	w.logf("   %s is %s: %s %s %s", cl.Row, res.Outcome, res.Step, res.Reason, res.Delay)
 	p.drop(t)
 	p.write("finish", func() error {
 		w.store.told = func(r luascript.Reply) {
-			if res.Acted && ledger.How(r.At(2)) == ledger.HowOwn {
+			if ledger.How(r.At(2)) != ledger.HowOwn {
+				return
+			}
+			w.gates.ended(g.ID.String(), res.Said.Sign)
+			if res.Acted {
 				w.operation(g.ID).acted = true
 			}
 		}
@@ -124,13 +129,14 @@ func (p *process) ask(q *question) {
 			return
 		}
 	}
+	w.gates.made(q.ID, q.RunID)
 	q.said, q.sample = true, w.gateway.ask(q.op, p.base, q.asked)
 	answer, _, err := w.inquiry.Read(q.sample)
 	class := policy.Classify(q.sample, jobs.IdempotencyNatural)
 	q.written = ledger.Inquired{Answer: answer, BaseURL: p.base, Status: q.sample.Status,
 		Delay:    policy.Wait(class.Hint.Wait, policy.Backoff{Base: 2 * time.Second, Cap: 20 * time.Second}.Delay(q.Tries, w.random), w.random),
 		Wait:     w.backoff.Delay(max(q.Attempt, 1), w.random),
-		StayDead: q.op.staysDead, NotApplied: q.op.goesOn}
+		StayDead: q.op.staysDead, NotApplied: q.op.goesOn, Said: w.said(class, q.sample)}
 	if err != nil {
 		q.written.Error = err.Error()
 	}
@@ -152,10 +158,11 @@ func (p *process) inquired(q *question) {
 	p.write("inquired", func() error {
 		w.store.told = func(r luascript.Reply) {
 			if ledger.How(r.At(2)) == ledger.HowOwn {
+				w.gates.ended(q.ID.String(), q.written.Said.Sign)
 				q.op.heard(q)
 			}
 		}
-		f, err := w.ledger.Inquired(w.ctx(), w.terms, q.Question, q.written)
+		f, err := w.ledger.Inquired(w.ctx(), p.terms(), q.Question, q.written)
 		if err == nil {
 			w.logf("   %s: %s %s", f.How, f.State, f.Reason)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/policy"
@@ -22,6 +23,7 @@ type process struct {
 	alive   bool
 	thawsAt time.Time // it stands still until then
 	base    string    // base_url of its configuration
+	gate    budget.Params
 
 	clock     redisClock
 	seen      int64             // attempts written ahead, as far as it knows
@@ -84,13 +86,13 @@ const (
 )
 
 func (p *process) start() {
-	*p = process{w: p.w, name: p.name, alive: true, base: baseURL}
+	*p = process{w: p.w, name: p.name, alive: true, base: baseURL, gate: p.gate}
 	p.w.seeKinds()
 }
 
 func (p *process) crash() {
 	p.w.logf("%s is killed", p.name)
-	*p = process{w: p.w, name: p.name}
+	*p = process{w: p.w, name: p.name, gate: p.gate}
 }
 
 // lossy is in how many of a hundred calls a fault happens, while there are any left:
@@ -126,6 +128,7 @@ func (p *process) call(what string, f func() error) error {
 
 func (p *process) terms() ledger.Terms {
 	t := p.w.terms
+	t.Gate = p.gate
 	t.Seen = p.seen
 	t.Expect = p.clock.now(p.w.now)
 	return t
@@ -337,8 +340,9 @@ func (p *process) send(t *task) {
 	s := &send{op: o, ours: true, base: p.base, key: g.Request.IdempotencyKey, body: string(g.Request.Body), known: t.event,
 		leaseEnd: t.startedAt.Add(policy.ClaimLease(timeout))}
 	w.judgeSend(s, t)
+	w.gates.made(g.ID, t.runID)
 	t.stage = sending
-	w.gateway.send(s, w.plan(), func(sample policy.Sample) {
+	w.gateway.send(s, w.refusing(o, w.plan()), func(sample policy.Sample) {
 		t.sample, t.stage = sample, answered
 		s.heard(classify(sample, t.grant.Idempotency, w.rules))
 	})

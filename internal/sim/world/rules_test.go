@@ -51,7 +51,20 @@ var rules = []*rule{
 	{name: "not found must be seen twice", in: "inquired", from: `if not op.f.nf then`, to: `if false then`, seed: 7, quick: true},
 	{name: "what is lost is unknown", in: "finish", from: `settle.mark(op, n, target, over)`, to: ``, seed: 1, quick: true},
 	{name: "an answer speaks for its own attempt alone", from: `if num(n) < from or num(n) > upto then`, to: `if false then`},
-	{name: "a record with an unknown outcome never expires", from: `if span == 0 or op.f.unk then return '+inf' end`, to: `if span == 0 then return '+inf' end`, seed: 4, quick: true},
+	{name: "a record with an unknown outcome never expires", from: `if span == 0 or op.f.unk then return '+inf' end`, to: `if span == 0 then return '+inf' end`, seed: 44, quick: true},
+
+	// Those of the gate.
+	{name: "begin grants in the generation of its release", in: "begin", from: `if not why and generation ~= '' and num(generation) ~= g.generation then why, wait = 'breaker', 1000 end`, to: ``, seed: 105, quick: true},
+	{name: "a retry takes a token", from: `g.tokens = g.tokens - CALL`, to: ``, seed: 6, quick: true},
+	{name: "a bucket starts low", from: `g.tokens, g.rest, g.filled = math.min(most, g.p.floor), 0, g.now`, to: `g.tokens, g.rest, g.filled = 1000 * most, 0, g.now`, seed: 4, quick: true},
+	{name: "no more probes than permits", from: `return math.max(g.p.probes - g.probes_ok - #g.probes, 0)`, to: `return 9`, seed: 34, quick: true},
+	{name: "no fill while the breaker is open", from: `closed and math.max(g.now - g.filled, 0) or 0`, to: `math.max(g.now - g.filled, 0)`, seed: 3, quick: true},
+	{name: "the breaker stays open for its time", from: `if g.state == 'open' and now >= g.untl then`, to: `if g.state == 'open' then`, seed: 3, quick: true},
+	{name: "nothing leaves while paused", from: `if held(g) then return g.hold, g.hold_until == 0 and 1000 or g.hold_until - g.now end`, to: ``, seed: 11, quick: true},
+	{name: "a flush counts once", in: "first_attempts", from: `local taken = num(redis.call('HGET', seqs, A.process)) < arg('seq')`, to: `local taken = true`, seed: 45, quick: true},
+	{name: "the rate counts what leaves", from: `if g.p.per_second > 0 then g.rate_tokens = math.max(g.rate_tokens - n * CALL, -math.max(g.p.per_second, CALL)) end`, to: ``, seed: 6, quick: true},
+	{name: "spare parameters hold beyond the first flush", from: `if not A.gate and not string.find(said, PARAMS) then said = A.gate_spare or '' end`, to: ``, seed: 17, quick: true},
+	{name: "a lost gate strands nobody aside", from: `g.news[1], g.aside = 'repaired', true`, to: `g.news[1] = 'repaired'`, seed: 3},
 }
 
 // searched is how many worlds may pass until one finds a rule missing.

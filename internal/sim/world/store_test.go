@@ -45,7 +45,9 @@ type store struct {
 	later func(apply func())
 	wrote bool // since the promises were last judged
 	// told learns what the next call came to when it was applied, whoever else does; nil: nobody.
-	told  func(luascript.Reply)
+	told func(luascript.Reply)
+	// watch sees every script that was applied; nil: nobody does.
+	watch func(applied)
 	loads map[string]bool // scripts that miniredis knows, by hash
 }
 
@@ -83,6 +85,10 @@ func (s *store) RunScript(ctx context.Context, script *luascript.Script, key str
 	run := func() luascript.Answer {
 		s.wrote = true
 		cmd := script.Command(ctx, key, []*luascript.Args{args})
+		seen, err := s.look(script, key, cmd.Args())
+		if err != nil {
+			return luascript.Answer{Err: err}
+		}
 		v, err := s.eval(script, cmd.Args())
 		if err != nil {
 			cmd.SetErr(err)
@@ -90,7 +96,16 @@ func (s *store) RunScript(ctx context.Context, script *luascript.Script, key str
 			cmd.SetVal(v)
 		}
 		a := script.Answers(cmd, 1)[0]
-		if told != nil && a.Err == nil {
+		if a.Err != nil {
+			return a
+		}
+		if s.watch != nil {
+			seen.reply = a.Reply
+			if seen.after, a.Err = s.hash(key + ":gate"); a.Err == nil {
+				s.watch(seen)
+			}
+		}
+		if told != nil {
 			told(a.Reply)
 		}
 		return a
@@ -107,6 +122,30 @@ func (s *store) RunScript(ctx context.Context, script *luascript.Script, key str
 	}
 	a := run()
 	return a.Reply, a.Err
+}
+
+// look is what stands in Redis before a script is run.
+func (s *store) look(script *luascript.Script, key string, words []any) (a applied, err error) {
+	if s.watch == nil {
+		return a, nil
+	}
+	// Of one call all arguments stand in front, as those that all calls have alike.
+	const head = 5
+	a.script, a.args = script.Name(), map[string]string{}
+	for i := head; i+1 < len(words)-1; i += 2 {
+		a.args[fmt.Sprint(words[i])] = word(words[i+1])
+	}
+	if a.before, err = s.hash(key + ":gate"); err == nil && a.script == "begin" {
+		a.record, err = s.hash(key + ":op:" + a.args["id"])
+	}
+	return a, err
+}
+
+func word(w any) string {
+	if b, ok := w.([]byte); ok {
+		return string(b)
+	}
+	return fmt.Sprint(w)
 }
 
 // eval runs an EVALSHA, of a script that may not be known yet.

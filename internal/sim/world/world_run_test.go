@@ -41,6 +41,7 @@ func fixture(t *testing.T, rule *rule) (*setup, *store) {
 func played(c *setup, s *store, seed uint64) *world {
 	w := newWorld(c, s, seed)
 	w.logf("world %d", seed)
+	w.drawGates(seed)
 	w.play()
 	return w
 }

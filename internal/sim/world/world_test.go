@@ -28,8 +28,9 @@ type operation struct {
 	staysDead bool // after_not_found: dead
 	goesOn    bool // failed_means: not_applied
 
-	succeeded bool // was so once
-	resolved  bool // a person said that it took effect
+	credential string // that it chose; "": none
+	succeeded  bool   // was so once
+	resolved   bool   // a person said that it took effect
 }
 
 // event is something that happens at an instant.
@@ -62,19 +63,30 @@ type world struct {
 	log     []string
 	harm    []string // promises that are broken; the world ends
 	history map[string]int
+
+	gated     bool // the gate is more than a bucket, and people meddle with it
+	gates     *gateJudge
+	jitter    *rand.Rand // of what is said to the gate: apart, so that it moves nothing else
+	reporters []*reporter
+	canaries  []*operation
+	healedAt  time.Time
 }
 
 func newWorld(c *setup, s *store, seed uint64) *world {
 	s.empty()
 	w := &world{setup: c, store: s, rng: rand.New(rand.NewPCG(seed, 3)), now: epoch, history: map[string]int{}}
 	w.ledger = ledger.New(s, namespace)
-	w.gateway = &gateway{w: w}
+	w.gateway = &gateway{w: w, refused: map[string]time.Time{}}
+	w.jitter = rand.New(rand.NewPCG(seed, 5))
 	s.fate = arrives
 	s.later = func(apply func()) { w.after(w.span(0, 8*time.Second), "a delayed call is applied", apply) }
 	s.set(w.now)
+	w.gates = newGateJudge(w)
+	s.watch = w.gates.saw
+	w.gates.knows(w.terms.Gate)
 	w.seeKinds()
 	for n := range 2 {
-		p := &process{w: w, name: fmt.Sprintf("worker%d", n+1)}
+		p := &process{w: w, name: fmt.Sprintf("worker%d", n+1), gate: w.terms.Gate}
 		p.start()
 		w.workers = append(w.workers, p)
 	}
