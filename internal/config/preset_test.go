@@ -145,6 +145,7 @@ dependencies:
     idempotency_key: {window: 48h}
     rules: [{when: status == 409, verdict: hold_operator}]
     preset: checkout
+  unsure: {base_url: https://api.example, preset: dwolla, idempotency_key: {window: 0}}
   text: {base_url: https://api.example, preset: twilio, idempotency_key: {header: X-Key, window: 1h}}
 operations:
   charge: {dependency: pay, request: {path: "/payments?x=1"}, idempotency: keyed, idempotency_key: {header: X-Mine}}
@@ -191,7 +192,7 @@ operations:
 		t.Errorf("what the file leaves out of an inquiry is the preset's: %+v", q)
 	}
 	uses := c.PresetUses()
-	if len(uses) != 2 || uses[0].Preset.Name != "checkout" || uses[1].Preset.Name != "twilio" {
+	if len(uses) != 3 || uses[0].Preset.Name != "checkout" || uses[1].Preset.Name != "twilio" {
 		t.Fatalf("uses %+v", uses)
 	}
 	got := ""

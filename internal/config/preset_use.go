@@ -28,11 +28,11 @@ func (c *Config) PresetUses() []PresetUse {
 			continue
 		}
 		u := PresetUse{Dependency: name, Preset: p}
-		u.key(join("dependencies."+string(name), "idempotency_key"), d.IdempotencyKey, IdempotencyKey{})
+		u.key("dependencies."+string(name)+".idempotency_key", d.IdempotencyKey, nil)
 		u.rules(d)
 		for _, kind := range slices.Sorted(maps.Keys(c.Kinds)) {
 			if k := c.Kinds[kind]; k.Dependency == name {
-				u.kind(c, k, d)
+				u.kind(k, d)
 			}
 		}
 		uses = append(uses, u)
@@ -46,23 +46,27 @@ func (d *Dependency) preset() *Preset {
 	return p
 }
 
-// key compares a key with the preset's. A kind's is compared only where it differs
-// from the dependency's, which is said already; a dependency's with the zero value.
-func (u *PresetUse) key(path string, k, above IdempotencyKey) {
+// key compares a key with the preset's. Of a kind's only what differs from its
+// dependency's, above, which is compared by itself; nil: it is a dependency's.
+func (u *PresetUse) key(path string, k IdempotencyKey, above *IdempotencyKey) {
 	p := u.Preset
-	field := func(name string, differs, said bool, is, preset, source string) {
+	field := func(name, is, preset, source string, asAbove bool) {
 		switch {
-		case said:
-		case differs:
+		case above != nil && asAbove:
+		case is != preset:
 			u.Overrides = append(u.Overrides, fmt.Sprintf("%s.%s: %s instead of %s (%s)", path, name, is, preset, p.ref(source)))
-		case above == (IdempotencyKey{}):
+		case above == nil:
 			u.Sets = append(u.Sets, fmt.Sprintf("%s.%s: %s", path, name, preset))
 		}
 	}
-	field("header", k.Header != p.Header.Value, k.Header == above.Header && above != (IdempotencyKey{}), quoteEmpty(k.Header), quoteEmpty(p.Header.Value), p.Header.Source)
-	field("window", k.Window != p.Window.Value, k.Window == above.Window, spanText(k.Window), spanText(p.Window.Value), p.Window.Source)
+	var same IdempotencyKey
+	if above != nil {
+		same = *above
+	}
+	field("header", quoteEmpty(k.Header), quoteEmpty(p.Header.Value), p.Header.Source, k.Header == same.Header)
+	field("window", spanText(k.Window), spanText(p.Window.Value), p.Window.Source, k.Window == same.Window)
 	if p.MaxLength.Value > 0 {
-		field("max_length", k.MaxLength != p.MaxLength.Value, k.MaxLength == above.MaxLength, fmt.Sprint(k.MaxLength), fmt.Sprint(p.MaxLength.Value), p.MaxLength.Source)
+		field("max_length", fmt.Sprint(k.MaxLength), fmt.Sprint(p.MaxLength.Value), p.MaxLength.Source, k.MaxLength == same.MaxLength)
 	}
 }
 
@@ -94,10 +98,10 @@ func (u *PresetUse) rules(d *Dependency) {
 	u.Sets = append(u.Sets, fmt.Sprintf("%s: %s", path, strings.Join(names, ", ")))
 }
 
-func (u *PresetUse) kind(c *Config, k *Kind, d *Dependency) {
+func (u *PresetUse) kind(k *Kind, d *Dependency) {
 	path := "operations." + string(k.Name)
 	if k.IdempotencyKey != d.IdempotencyKey {
-		u.key(path+".idempotency_key", k.IdempotencyKey, d.IdempotencyKey)
+		u.key(path+".idempotency_key", k.IdempotencyKey, &d.IdempotencyKey)
 	}
 	if stronger(k.Idempotency, u.Preset.Idempotency.Value) {
 		u.Overrides = append(u.Overrides, fmt.Sprintf("%s.idempotency: %s instead of %s (%s)", path, k.Idempotency, u.Preset.Idempotency.Value, u.Preset.ref(u.Preset.Idempotency.Source)))
