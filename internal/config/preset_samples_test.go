@@ -164,6 +164,7 @@ var presetSamples = map[string][]presetSample{
 		{500, nil, `{"error_code":"UNEXPECTED_ERROR"}`, "", ask},
 		{503, nil, `{"error_code":"TEMPORARILY_UNAVAILABLE"}`, "unavailable", sameKey},
 		{403, nil, `{"error_code":"CANCEL_NOT_ALLOWED"}`, "not_allowed", read},
+		{403, nil, `{"error_code":"NOT_ALLOWED"}`, "not_allowed", read},
 		{403, nil, `<html>`, "", hold},
 	},
 	"dwolla": {
