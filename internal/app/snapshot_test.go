@@ -58,7 +58,7 @@ func TestAnOverrideShowsWhatIsInForceUntilItEnds(t *testing.T) {
 func TestABacklogOfWhichNothingLeavesIsStuck(t *testing.T) {
 	t.Parallel()
 	g := gateOf()
-	g.Forecast = budget.NewForecast(5, 0, []time.Duration{time.Hour}, []int64{4})
+	g.Forecast = budget.NewForecast(5, budget.Pace{Stuck: true}, []time.Duration{time.Hour}, []int64{4})
 	if got := stateOf(ledger.Snapshot{}, g); !got.DrainStuck || got.DeadlineMisses != 4 {
 		t.Errorf("stuck %v, %d misses: want true, 4", got.DrainStuck, got.DeadlineMisses)
 	}

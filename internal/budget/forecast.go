@@ -41,39 +41,60 @@ func (g Gate) shortOf(ramping bool) string {
 	return "budget"
 }
 
-// PerSecondMilli is how many calls a second the backlog may take now, in thousandths:
-// the floor, what first attempts of the window put in, and the drain lane. 0 while
-// nothing leaves.
-func (g Gate) PerSecondMilli(nowMS int64, p Params) int64 {
+// Pace is what a backlog can count on: calls a second, in thousandths, and in how many
+// ms the first of them leaves.
+type Pace struct {
+	PerSecondMilli int64
+	InMS           int64
+	Stuck          bool // nobody knows when anything will leave: a pause without an end
+}
+
+// Pace returns the pace at which the backlog leaves: the floor, what first attempts of
+// the window put in, and the drain lane. While the breaker is open, or the dependency is
+// held or parked until an instant, it is what the budget alone will let through from
+// then on.
+func (g Gate) Pace(nowMS int64, p Params) Pace {
 	p = p.With(g.Override, nowMS)
-	if g.State != Closed || g.held(nowMS) || g.ParkedUntilMS > nowMS || g.RolledAtMS > 0 {
-		return 0
+	if g.RolledAtMS > 0 || g.held(nowMS) && g.HeldUntilMS == 0 {
+		return Pace{Stuck: true}
 	}
-	m := g.ramp(nowMS, p)
+	until := max(g.ParkedUntilMS, g.HeldUntilMS)
+	if g.State == Open {
+		until = max(until, g.UntilMS)
+	}
 	firsts := g.Window().Firsts * 1000 / max(p.windowMS(), 1) // a second
+	m := g.ramp(nowMS, p)
 	perSecond := share(p.FloorMilliPerSecond, m) + firsts*share(p.RatioMilli, m) + g.LaneMilli
 	if p.RateMilliPerSecond > 0 {
 		perSecond = min(perSecond, p.RateMilliPerSecond)
 	}
-	return perSecond
+	return Pace{PerSecondMilli: perSecond, InMS: max(until-nowMS, 0)}
 }
 
 // Never is the ETA of a backlog of which nothing leaves.
 const Never = time.Duration(1<<63 - 1)
 
-// ETA is how long a backlog of n takes at a rate in thousandths of a call per second.
-func ETA(n, perSecondMilli int64) time.Duration {
+// ETA is how long a backlog of n takes at a pace.
+func (p Pace) ETA(n int64) time.Duration {
 	switch {
 	case n == 0:
 		return 0
-	case perSecondMilli == 0:
+	case p.Stuck || p.PerSecondMilli == 0:
 		return Never
 	}
-	seconds := float64(n) * 1000 / float64(perSecondMilli)
+	seconds := float64(n)*1000/float64(p.PerSecondMilli) + float64(p.InMS)/1000
 	if seconds > float64(Never/time.Second)/2 {
 		return Never
 	}
 	return time.Duration(seconds * float64(time.Second))
+}
+
+// left is how many have left after a span.
+func (p Pace) left(span time.Duration) int64 {
+	if p.Stuck {
+		return 0
+	}
+	return int64(max(span.Seconds()-float64(p.InMS)/1000, 0) * float64(p.PerSecondMilli) / 1000)
 }
 
 // Horizons are the instants, from now, at which the deadlines of a backlog are counted.
@@ -88,18 +109,17 @@ func Horizons(eta time.Duration) []time.Duration {
 
 // Forecast is what becomes of a backlog if nothing changes.
 type Forecast struct {
-	ETA    time.Duration // until it has left; [Never]: nothing leaves now
+	ETA    time.Duration // until it has left; [Never]: nobody knows
 	Misses int64         // will not be sent before their deadline
 }
 
 // NewForecast counts who misses: the earliest deadline leaves first, so that by each
-// horizon at most rate x horizon of those due by then have left. due[i] is how many have
-// their deadline by horizons[i].
-func NewForecast(backlog, perSecondMilli int64, horizons []time.Duration, due []int64) Forecast {
-	f := Forecast{ETA: ETA(backlog, perSecondMilli)}
+// horizon only so many of those due by then have left. due[i] is how many have their
+// deadline by horizons[i].
+func NewForecast(backlog int64, p Pace, horizons []time.Duration, due []int64) Forecast {
+	f := Forecast{ETA: p.ETA(backlog)}
 	for i, h := range horizons {
-		left := int64(h.Seconds() * float64(perSecondMilli) / 1000)
-		f.Misses = max(f.Misses, due[i]-left)
+		f.Misses = max(f.Misses, due[i]-p.left(h))
 	}
 	return f
 }

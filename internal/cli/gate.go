@@ -108,7 +108,7 @@ type credentialView struct {
 
 type forecastView struct {
 	PerSecond float64  `json:"per_second"`
-	ETA       *float64 `json:"eta_seconds"`     // null: nothing leaves now
+	ETA       *float64 `json:"eta_seconds"`     // null: nobody knows
 	Misses    int64    `json:"deadline_misses"` // will not be sent before their deadline
 }
 
@@ -189,7 +189,7 @@ func viewOf(s ledger.GateState) gateView {
 	backlog, firsts := s.Hold()
 	v.Backlog.HeldBy, v.Firsts.HeldBy = holdOf(backlog, known), holdOf(firsts, known)
 	if known {
-		v.Forecast = &forecastView{PerSecond: units(g.PerSecondMilli(now, s.Params)), Misses: s.Forecast.Misses}
+		v.Forecast = &forecastView{PerSecond: units(g.Pace(now, s.Params).PerSecondMilli), Misses: s.Forecast.Misses}
 		if s.Forecast.ETA != budget.Never {
 			eta := rounded(s.Forecast.ETA.Seconds())
 			v.Forecast.ETA = &eta

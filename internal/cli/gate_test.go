@@ -57,7 +57,7 @@ func TestGoldenGate(t *testing.T) {
 	text += w.transcript(line("gate"), line("gate payrail"), line("gate payrail -o json"), line("first-attempts payrail --ok 30"), override, line("gate payrail"),
 		[]string{"gate", "override", "payrail", "--cap", "1", "--drain", "0", "--for", "24h", "--note", "careful", "-o", "json"})
 	// The program draws how long the breaker stays open; here it is the whole of it.
-	if _, err := w.ledger.FirstAttempts(t.Context(), "payrail", budget.Params{}, ledger.Firsts{Process: "shop", Seq: 1, Failed: 5, Jitter: 1000}); err != nil {
+	if _, err := w.ledger.FirstAttempts(t.Context(), "payrail", budget.Params{}, ledger.Firsts{Process: "shop", Seq: 1, Failed: 50, Jitter: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	text += w.transcript(fail, append(fail, "-o", "json"), line("gate"), line("gate payrail"), line("budget -o csv"), line("stats"))

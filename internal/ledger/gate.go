@@ -124,8 +124,8 @@ func (l *Ledger) Gate(ctx context.Context, dep jobs.Dependency) (GateState, erro
 // at the rate of this moment. Deadlines are counted at some instants only, so that it
 // costs the same however much waits.
 func (l *Ledger) forecast(ctx context.Context, s GateState) (budget.Forecast, error) {
-	perSecond := s.Gate.PerSecondMilli(s.ReadAt.UnixMilli(), s.Params)
-	eta := budget.ETA(s.Backlog, perSecond)
+	pace := s.Gate.Pace(s.ReadAt.UnixMilli(), s.Params)
+	eta := pace.ETA(s.Backlog)
 	if s.Backlog == 0 {
 		return budget.Forecast{}, nil
 	}
@@ -143,7 +143,7 @@ func (l *Ledger) forecast(ctx context.Context, s GateState) (budget.Forecast, er
 	for i, c := range counts {
 		due[i] = c.Val()
 	}
-	return budget.NewForecast(s.Backlog, perSecond, horizons, due), nil
+	return budget.NewForecast(s.Backlog, pace, horizons, due), nil
 }
 
 // Firsts is what a request path sent itself since it last told of it, by how it ended.

@@ -74,7 +74,7 @@ var (
 	heldDesc       = desc("held_operations", "Due operations that the gate holds, by why.", "dependency", "reason")
 	dueAgeDesc     = desc("oldest_due_age_seconds", "How long the oldest due operation has waited beyond its time, 0 when none is due.", "dependency")
 	askAgeDesc     = desc("oldest_unresolved_age_seconds", "How long the oldest unresolved operation has been so, 0 when none is.", "dependency")
-	etaDesc        = desc("drain_eta_seconds", "Until the backlog has left at the rate of this moment: 0 without backlog, +Inf while nothing of it leaves.", "dependency")
+	etaDesc        = desc("drain_eta_seconds", "Until the backlog has left at the rate of this moment: 0 without backlog, +Inf while nobody knows.", "dependency")
 	missesDesc     = desc("deadline_misses_forecast", "Operations of the backlog that will not be sent before their deadline at the rate of this moment.", "dependency")
 	deadDesc       = desc("dead_letters", "Dead letters that wait for a person.", "kind", "reason")
 )
