@@ -13,6 +13,7 @@ func Classify(s Sample, class jobs.Idempotency) Classification {
 	c.Class = classOf(s)
 	if s.Phase == PhaseAnswered {
 		c.Hint = hintOf(s)
+		c = heed(c, s, class)
 	}
 	return c
 }

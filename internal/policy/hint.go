@@ -37,6 +37,9 @@ func hintOf(s Sample) Hint {
 	if hint.From != "" || s.Status != 429 && s.Status != 503 {
 		return hint
 	}
+	if body := bodyHint(s); body.From != "" {
+		return body
+	}
 	limit := readHint(s, rateLimitHeaders)
 	if limit.From == "" && hint.Raw != "" {
 		return hint
