@@ -68,6 +68,14 @@ sim-report: ## play the gate's outages in full and write tables and plots into d
 	@mkdir -p docs/img
 	go test -count 1 -timeout 20m -run '^TestTheManualShowsWhatTheScenariosBring$$' ./internal/sim/gate -update
 
+# The version of Stripe's own stand-in that the preset is tried on.
+STRIPE_MOCK_VERSION = v0.203.0
+.PHONY: stripe
+stripe: test-tools ## try the preset stripe on Stripe's own stand-in server, which is fetched for it
+	@mkdir -p out/tools
+	GOBIN=$(CURDIR)/out/tools go install github.com/stripe/stripe-mock@$(STRIPE_MOCK_VERSION)
+	STRIPE_MOCK=$(CURDIR)/out/tools/stripe-mock go test -tags stripemock -run '^TestAgainstStripeMock$$' -count 1 -v ./internal/e2e
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each
 	@set -e; pkgs=$$(go list $(PKG)); for pkg in $$pkgs; do \
