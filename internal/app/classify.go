@@ -68,6 +68,7 @@ type classified struct {
 	Verdict   jobs.Verdict     `json:"verdict"`
 	Delay     *string          `json:"delay"` // what the answer asks for; null: the kind's backoff, where there is a next attempt
 	Settles   bool             `json:"resolves_prior_unknown"`
+	Again     jobs.Again       `json:"again,omitempty"` // never: the payment must not be tried again; "": nothing is known of it
 	Reason    string           `json:"reason"`
 	Skipped   []string         `json:"skipped,omitempty"` // rules that cannot be evaluated on this answer, and why
 }
@@ -92,7 +93,7 @@ func (p *program) classify(dependency string, f sampleFlags) error {
 	if !ruled {
 		c = policy.Classify(sample, class)
 	}
-	out := classified{Row: c.Row, Class: c.Class, Processed: c.Processed, Verdict: c.Verdict, Settles: c.SettlesPrior, Reason: c.Reason}
+	out := classified{Row: c.Row, Class: c.Class, Processed: c.Processed, Verdict: c.Verdict, Settles: c.SettlesPrior, Again: c.Again, Reason: c.Reason}
 	if c.Hint.From != "" {
 		wait := c.Hint.Wait.String()
 		out.Delay = &wait
@@ -113,6 +114,9 @@ func (p *program) classify(dependency string, f sampleFlags) error {
 	}
 	text := fmt.Sprintf("row        %s\nclass      %s\nprocessed  %s\nverdict    %s\ndelay      %s\nresolves a prior unknown  %s\nreason     %s\n",
 		out.Row, out.Class, out.Processed, out.Verdict, delay, settles, out.Reason)
+	if out.Again != "" {
+		text += "again      " + string(out.Again) + "\n"
+	}
 	for _, why := range out.Skipped {
 		text += "skipped    " + why + "\n"
 	}

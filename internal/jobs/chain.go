@@ -5,7 +5,7 @@ import "time"
 // Again is what a decline said of trying the same payment again, under whatever name.
 type Again string
 
-// AgainNever: no attempt may follow, such as after a card network's "do not try
+// AgainNever says that no attempt may follow, such as after a card network's "do not try
 // again". "" says nothing: it may be tried again, within the limits of [NewAttempts].
 const AgainNever Again = "never"
 
