@@ -9,7 +9,7 @@ import (
 // NewAttempts bounds how often one payment is tried under different names: operations
 // that were submitted as new attempts of each other are one chain.
 type NewAttempts struct {
-	Limit      int           // operations of one chain within Within, the first one included; 1 (none may follow) to [jobs.MaxChain]; default 10
+	Limit      int           // operations of one chain within Within, the first one included; 1 (none may follow within it) to [jobs.MaxChain]; default 10
 	Within     time.Duration // the window, which slides; above 0, at most 8784 h; default 720 h
 	AfterNever jobs.AfterNever
 }
@@ -38,7 +38,7 @@ func (d *decoder) newAttempts(o *object, n *NewAttempts) {
 
 // newAttempts checks the bounds of new attempts.
 func (v *validator) newAttempts(path string, n NewAttempts) {
-	v.between(path+".limit", int64(n.Limit), 1, jobs.MaxChain, "not even a first attempt could be made; 1 lets no other follow")
+	v.between(path+".limit", int64(n.Limit), 1, jobs.MaxChain, "not even a first attempt could be made; 1 lets no other follow within the window")
 	if v.positive(path+".within", n.Within, "nothing would ever be counted") {
 		v.spanUpTo(path+".within", n.Within, maxWithin)
 	}

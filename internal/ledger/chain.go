@@ -20,7 +20,7 @@ const barredBecause = "new_attempt_of: "
 // operation can look like one: keys have no spaces.
 var chainInstants = regexp.MustCompile(`\binstant \d+ ms\b`)
 
-// legible puts chainInstants and spans in a script's answer as people read them.
+// legible puts instants and spans in a script's answer as people read them.
 func legible(why string) string {
 	why = chainInstants.ReplaceAllStringFunc(why, func(text string) string {
 		n, _ := strconv.ParseInt(strings.Fields(text)[1], 10, 64)

@@ -151,6 +151,19 @@ func TestNewAttemptLooksAtTheWholeChain(t *testing.T) {
 			b.attempt("o2", ends(jobs.ReasonPermanent))
 			b.declined("o3", newAttemptOf("o1"))
 		})
+		s.test("a request path that sends it itself is held to the same", func(b *bundle) {
+			b.add("o1")
+			if r, g := b.submitBegun("o2", "run-x", newAttemptOf("o1")); r.Answer != jobs.Refused || !r.Barred || g != nil {
+				b.Fatalf("%+v, grant %v", r, g)
+			}
+			b.cancel("o1")
+			r, g := b.submitBegun("o2", "run-y", newAttemptOf("o1"))
+			b.wantAnswer(r, jobs.Accepted, jobs.Attempting)
+			if g == nil || len(r.Warnings) != 0 {
+				b.Fatalf("grant %v, warnings %q", g, r.Warnings)
+			}
+			b.wantBarred(b.submit("o3", newAttemptOf("o1")), "charge/o2 is attempting")
+		})
 		s.test("two in one call: the first is let in", func(b *bundle) {
 			b.declined("o1")
 			receipts, err := b.Submit(b.Context(), b.submitTerms(), []Entry{b.entry("o2", newAttemptOf("o1")), b.entry("o3", newAttemptOf("o1"))})
@@ -314,6 +327,10 @@ func TestNewAttemptIsCounted(t *testing.T) {
 			}
 			b.wantBarred(b.submit("n100", newAttemptOf("n0")), "100 attempts at one payment")
 			b.wantBarred(b.submit("n100", newAttemptOf("n99")), "100 attempts at one payment")
+			b.wantAnswer(b.submit("n100", newAttemptOf("n0"), b.sent("req-1", jobs.OutcomeUnknown, time.Second)), jobs.Accepted, jobs.Dead)
+			if last := b.chainOf("n99"); last.TriedAgainAs != nil {
+				b.Fatalf("the last member was tried again as %s", last.TriedAgainAs)
+			}
 		})
 		s.test("an operation without a link costs nothing more", func(b *bundle) {
 			b.add("o1")

@@ -86,8 +86,8 @@ local function key(op) return P .. 'chain:' .. (op.f.root or op.f.of or op.id) e
 -- submitted: when a root was submitted. A tombstone knows only when it ended.
 local function submitted(op) return num(op.f.created or op.f.ended) end
 
--- full says of a chain's members why the window has no room for one more: how many, since when, and when
--- there will be room; nil: there is.
+-- full says of a chain's members why the window has no room for one more: how many,
+-- since when, and when there will be room; nil: there is.
 function chain.full(list, limit, within, now)
   local name, times, seen = key(list[1]), {}, {}
   local flat = redis.call('ZRANGEBYSCORE', name, '(' .. int(now - within), '+inf', 'WITHSCORES')
@@ -103,8 +103,10 @@ function chain.full(list, limit, within, now)
     ' ms are allowed: the next one from instant ' .. int(times[#times - limit + 1] + within) .. ' ms'
 end
 
--- join puts op behind the newest of list, the chain of the operation that it names.
+-- join puts op behind the newest of list, the chain of the operation that it names. What
+-- was sent against the rules joins too, but not where the chain has its last member.
 function chain.join(op, list, within, now)
+  if #list == 0 or #list >= MAX then return end
   local last = list[#list]
   if last.id ~= op.f.of then record.set(op, 'prev', last.id) end
   local root = last.f.root or last.f.of or last.id

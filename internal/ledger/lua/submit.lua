@@ -244,7 +244,7 @@ for i = 1, arg('n') do
       if e.corr then record.set(op, 'corr', e.corr) end
       if e.of then
         record.set(op, 'of', e.of)
-        if #members > 0 then chain.join(op, members, num(e.within), now) end
+        chain.join(op, members, num(e.within), now)
       end
       redis.call('SET', P .. 'request:' .. e.id, A['q' .. int(i)])
       if att then
