@@ -142,6 +142,7 @@ func (g Gate) open(why string, jitter, nowMS int64, p Params) Gate {
 // sent itself, by how they ended.
 type Flush struct {
 	OK, Failed, TimedOut int64
+	Unsent               int64 // of no byte arrived: failures that fill nothing
 	Jitter               int64 // as in [Report]
 }
 
@@ -149,11 +150,12 @@ type Flush struct {
 // against the rate. While the breaker is open they say nothing; half-open they count as
 // probes once all that was sent before must be over: the window is at least a timeout.
 func (g Gate) Flush(f Flush, nowMS int64, p Params) Gate {
-	failed := f.Failed + f.TimedOut
+	failed := f.Failed + f.TimedOut + f.Unsent
 	n := f.OK + failed
 	if n == 0 {
 		return g
 	}
+	n -= f.Unsent
 	g = g.First(n, nowMS, p).TakeRate(n, nowMS, p)
 	p = p.With(g.Override, nowMS)
 	switch {

@@ -36,7 +36,7 @@ local acts = {
     gate.report(g, ({'ok', 'declined', 'failed', 'slow', 'throttled', 'nothing'})[sign], g.generation - back, 'k/' .. int(id), hint, jitter)
     return ''
   end,
-  flush = function(ok, failed, jitter) gate.flush(g, ok, failed, jitter) return '' end,
+  flush = function(ok, failed, unsent, jitter) gate.flush(g, ok, failed + unsent, unsent, jitter) return '' end,
   look = function(due)
     local why, ms = gate.closed(g)
     return table.concat({bool(gate.plain(g)), bool(gate.deferred(g, g.now - due)), int(gate.retries(g)), int(gate.permits(g)), why or '-'}, ' ')
@@ -94,7 +94,7 @@ func oracleAct(g *Gate, now int64, p Params, name string, n []int64) string {
 	case "report":
 		*g = g.Report(Report{Sign: Signs[n[0]-1], Generation: g.Generation - n[1], ID: fmt.Sprintf("k/%d", n[2]), HintMS: n[3], Jitter: n[4]}, now, p)
 	case "flush":
-		*g = g.Flush(Flush{OK: n[0], Failed: n[1], Jitter: n[2]}, now, p)
+		*g = g.Flush(Flush{OK: n[0], Failed: n[1], Unsent: n[2], Jitter: n[3]}, now, p)
 	case "look":
 		return fmt.Sprintf("%s %s %d %d %s", b(g.Plain(now, p)), b(g.Deferred(now-n[0], now, p)), g.Retries(), g.Permits(p), closedFor(*g, now))
 	}
@@ -118,7 +118,7 @@ func drawAct(t *rapid.T) (string, []int64) {
 		return name, []int64{signs.Draw(t, "sign"), rapid.SampledFrom([]int64{0, 0, 0, 0, 1}).Draw(t, "generations back"), id.Draw(t, "id"),
 			hint.Draw(t, "hint"), jitter.Draw(t, "jitter")}
 	case "flush":
-		return name, []int64{rapid.Int64Range(0, 30).Draw(t, "ok"), rapid.Int64Range(0, 30).Draw(t, "failed"), jitter.Draw(t, "jitter")}
+		return name, []int64{rapid.Int64Range(0, 30).Draw(t, "ok"), rapid.Int64Range(0, 30).Draw(t, "failed"), rapid.Int64Range(0, 3).Draw(t, "unsent"), jitter.Draw(t, "jitter")}
 	case "look":
 		return name, []int64{rapid.SampledFrom([]int64{0, 1, 1000, 60_000, 4_000_000}).Draw(t, "due ago")}
 	default:

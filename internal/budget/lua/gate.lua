@@ -544,13 +544,14 @@ function gate.report(g, sign, generation, id, hint, jitter)
   end
 end
 
--- flush takes first attempts of the request path in. While the breaker is open they say
+-- flush takes first attempts of the request path in: failed ones include those (unsent)
+-- of which no byte arrived, which fill nothing. While the breaker is open they say
 -- nothing; half-open they count as probes once all that was sent before must be over:
 -- the window is at least a timeout.
-function gate.flush(g, ok, failed, jitter)
+function gate.flush(g, ok, failed, unsent, jitter)
   if ok + failed == 0 then return end
-  gate.first(g, ok + failed)
-  gate.take_rate(g, ok + failed)
+  gate.first(g, ok + failed - unsent)
+  gate.take_rate(g, ok + failed - unsent)
   if g.state == 'closed' then
     count(g, ok, failed, 0, jitter)
   elseif g.state == 'half_open' and g.now - g.since >= g.p.window then

@@ -22,7 +22,7 @@ if taken then
     redis.call('ZREM', heard, unpack(silent))
     redis.call('HDEL', seqs, unpack(silent))
   end
-  gate.flush(g, arg('ok'), arg('failed') + arg('timed_out'), arg('jitter'))
+  gate.flush(g, arg('ok'), arg('failed') + arg('timed_out'), 0, arg('jitter'))
   gate.save()
 end
 local why, ms = gate.closed(g)

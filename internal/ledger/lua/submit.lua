@@ -255,7 +255,7 @@ for i = 1, arg('n') do
         if not att.counted and since <= g.p.window then
           -- What the other side refused by itself says that it works, a 429 that it does not.
           local works = att.outcome == 'refused' and att.class ~= '429'
-          gate.flush(g, works and 1 or 0, works and 0 or 1, arg('jitter'))
+          gate.flush(g, works and 1 or 0, works and 0 or 1, att.outcome == 'not_sent' and 1 or 0, arg('jitter'))
           filled = true
         end
       end
