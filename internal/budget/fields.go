@@ -90,7 +90,7 @@ func Read(fields map[string]string, begun bool) Gate {
 	set("rate", &g.RateTokensMilli, &g.RateRestMicro, &g.RateFilledMS)
 	set("fresh", &g.FreshMS, &g.ReleasedAtMS)
 	set("peak", &g.Hour, &g.Peak, &g.PeakBefore)
-	g.Held = fields["hold"] != ""
+	g.Held = fields["hold"] == "paused"
 	g.HeldUntilMS, _ = natural(fields["hold_until"])
 	g.RolledAtMS, _ = natural(fields["rolled"])
 	g.Override = ReadOverride(fields["override"])

@@ -50,7 +50,7 @@ type Pace struct {
 }
 
 // Pace returns the pace at which the backlog leaves: the floor, what first attempts of
-// the window put in, and the drain lane. While the breaker is open, or the dependency is
+// the window put in, and the drain lane, which grows to its most while all is well. While the breaker is open, or the dependency is
 // held or parked until an instant, it is what the budget alone will let through from
 // then on.
 func (g Gate) Pace(nowMS int64, p Params) Pace {
@@ -64,7 +64,11 @@ func (g Gate) Pace(nowMS int64, p Params) Pace {
 	}
 	firsts := g.Window().Firsts * 1000 / max(p.windowMS(), 1) // a second
 	m := g.ramp(nowMS, p)
-	perSecond := share(p.FloorMilliPerSecond, m) + firsts*share(p.RatioMilli, m) + g.LaneMilli
+	lane := g.LaneMilli
+	if g.Plain(nowMS, p) && g.Window().Failed == 0 {
+		lane = p.DrainMilliPerSecond // it gets there within twenty seconds
+	}
+	perSecond := share(p.FloorMilliPerSecond, m) + firsts*share(p.RatioMilli, m) + lane
 	if p.RateMilliPerSecond > 0 {
 		perSecond = min(perSecond, p.RateMilliPerSecond)
 	}

@@ -68,7 +68,7 @@ var rules = []rule{
 	{"after a rollback only what is surely safe is sent", "", `return class == 'keyed' and num(op.f.window) > 0 and now < settle.window_end(op, num(op.f.created))`, `return true`, "TestARollback"},
 	{"begin grants only in the generation of the release", "begin", `if not why and generation ~= '' and num(generation) ~= g.generation then why, wait = 'breaker', 1000 end`, ``, "TestTheBreakerOpens"},
 	{"a probe needs a permit", "release", `if probing then return gate.probe(g, id, now + arg('release_lease')) and 'probe' or nil end`, `if probing then return 'probe' end`, "TestT72|TestProbes"},
-	{"probes go to what was sent least", "release", `if probing then least_sent(heads) end`, ``, "TestProbes"},
+	{"probes go to what was sent least", "release", `if from == 'retry' and (probing or not gate.healthy(g)) then least_sent(heads) end`, ``, "TestProbes"},
 	{"there are no more permits than probes", "", `return math.max(g.p.probes - g.probes_ok - #g.probes, 0)`, `return 100`, "TestT72|TestProbes"},
 	{"a lost probe frees its place", "", `if ends > now and ends <= now + 3600000 then`, `if true then`, "TestT71"},
 	{"results of an older generation are ignored", "", `if sign == 'nothing' or generation ~= g.generation then return end`, `if sign == 'nothing' then return end`, "TestTheBreakerOpens"},

@@ -88,6 +88,11 @@ func (r *run) news(dep jobs.Dependency, n ledger.News) {
 			message = "dependency asked to wait, several times in a row"
 		case change == "repaired":
 			message = "gate missing or garbled in the store, starts low"
+		case change == "differs":
+			if _, before := r.disagreed.LoadOrStore(dep, true); before {
+				continue // with each release, for as long as both live: once is enough
+			}
+			message = "another worker is configured otherwise for this gate: each asks by its own limits"
 		}
 		r.o.Log.LogAttrs(context.Background(), level, message, attrs...)
 	}

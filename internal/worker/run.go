@@ -42,6 +42,7 @@ type run struct {
 	inquirers []*inquirer
 	suspect   chan struct{} // capacity 1: who holds it may run a suspect
 	upkeepAt  atomic.Int64  // when upkeep last turned, Unix ns
+	disagreed sync.Map      // of jobs.Dependency: whose other workers the log has complained about
 	unseen    atomic.Bool   // the clock stepped: what was said to be known may look long gone
 
 	randMu sync.Mutex // guards o.Rand

@@ -216,7 +216,10 @@ end
 -- parse reads what is stored. What is garbled counts as missing, and is told.
 local function parse(v, now)
   local g = {v = v, now = now, news = {}, hold = v[4], hold_until = whole(v[5]) or 0, turn = v[6] == 'retry' and 'retry' or 'inquiry', rolled = whole(v[7])}
-  if not g.hold or g.hold == '' then g.hold = nil end
+  if g.hold ~= 'paused' then
+    if g.hold and g.hold ~= '' then g.garbled, g.unhold = true, true end
+    g.hold = nil
+  end
   g.p = parameters(v[17], v[16], now)
   local function num0(text, field)
     if text then return tonumber(text) end
@@ -225,7 +228,7 @@ local function parse(v, now)
   end
   local tokens, filled = whole(v[1]), whole(v[2])
   g.known = tokens ~= nil and filled ~= nil
-  g.garbled = not g.known and (v[1] or v[2]) and true or false
+  g.garbled = g.garbled or not g.known and (v[1] or v[2]) and true or false
   g.tokens, g.filled, g.rest = tokens, filled, math.min(whole(v[3]) or 0, 999)
 
   local state, rest = string.match(v[8] or '', '^(%l[%l_]*) (.*)$')
@@ -273,7 +276,7 @@ function gate.load(now)
   g.stored = v[17] or nil
   g.begun = g.released == 0 and redis.call('EXISTS', P .. 'seq') == 1
   -- Its past is lost: whether operations stand aside for a credential, the sweep finds out.
-  if g.garbled or (not g.known and g.begun) then g.news[1], g.aside = 'repaired', true end
+  if g.garbled or (not g.known and g.begun) then g.news[1], g.aside, g.repaired = 'repaired', true, true end
   -- Instants in the future: the clock stepped back, or a hand wrote them.
   for _, field in ipairs({'since', 'lane_filled', 'lane_grown', 'lane_cut', 'rate_filled', 'fresh', 'released'}) do
     if g[field] > now then g[field] = now end
@@ -390,7 +393,7 @@ end
 local function peaks(g)
   if g.hour then return end
   local hour, peak, before = string.match(g.peaks or '', OF3)
-  if g.peaks and not hour then g.news[#g.news + 1] = 'repaired' end
+  if g.peaks and not hour then g.news[#g.news + 1], g.repaired = 'repaired', true end
   g.hour, g.peak, g.peak_before = tonumber(hour or '0'), tonumber(peak or '0'), tonumber(before or '0')
 end
 
@@ -503,7 +506,7 @@ local function count(g, ok, failed, throttled, jitter)
   if g.lane > 0 then
     g.lane_grown = g.now
     if (throttled > 0 or w.failed * 20 > w.calls) and g.now - g.lane_cut >= 1000 then
-      g.lane, g.lane_tokens, g.lane_cut = math.max(math.min(1000, p.drain), math.floor(g.lane / 2)), 0, g.now
+      g.lane, g.lane_tokens, g.lane_cut = math.max(math.min(100, p.drain), math.floor(g.lane / 2)), 0, g.now
     end
   end
 end
@@ -589,11 +592,21 @@ function gate.news(g)
   return text
 end
 
+-- compare tells when another worker said other parameters last.
+function gate.compare(g)
+  if A.gate and g.stored and g.stored ~= '' and g.stored ~= A.gate then g.news[#g.news + 1] = 'differs' end
+end
+
 function gate.save() dirty = true end
 
 after[#after + 1] = function()
   if not dirty then return end
   local g, b, w, probes = loaded, loaded.bin, loaded.sum, ''
+  if g.unhold then redis.call('HDEL', P .. 'gate', 'hold', 'hold_until', 'hold_by', 'hold_note', 'hold_since') end
+  if g.repaired then -- whoever came first may have nobody to tell
+    redis.call('XADD', P .. 'audit', '*', 'op', '-', 'action', 'repair', 'by', 'redrive', 'note',
+      'the gate was missing or garbled in the store: it starts low, and its breaker closed unless that is still known', 'from', '', 'to', '', 'batch', '', 'at', int(g.now))
+  end
   if #g.probes > 0 then
     local list = {}
     for i, l in ipairs(g.probes) do list[i] = int(l.untl) .. '=' .. l.id end

@@ -78,8 +78,8 @@ local function pay(id, from, sends)
   return 'retry'
 end
 
--- least_sent puts the operations that were sent least first: probes may fail all through
--- an outage, and one operation must not use up its attempts for the others.
+-- least_sent puts the operations that were sent least first: while calls fail, the same
+-- few earliest deadlines must not use up their attempts for all the others.
 local function least_sent(ids)
   local order = {}
   for i, id in ipairs(ids) do order[i] = {id = id, at = i, sends = num(redis.call('HGET', P .. 'op:' .. id, 'sends'))} end
@@ -95,7 +95,7 @@ local function take(from, most)
   if most <= 0 then return 0 end
   local given, gone = 0, 0
   local heads = redis.call('ZRANGE', P .. 'due:' .. from, 0, LIMIT - 1)
-  if probing then least_sent(heads) end
+  if from == 'retry' and (probing or not gate.healthy(g)) then least_sent(heads) end
   for _, id in ipairs(heads) do
     if given >= most then return given end
     local op = record.load(id)
@@ -166,6 +166,7 @@ end
 local soon = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
 if soon[2] then next_in = math.min(next_in, math.max(num(soon[2]) - now, 0)) end
 gate.save()
+gate.compare(g)
 out[1], out[2], out[3], out[7] = hold, int(math.min(next_in, 1000)), (more and hold == '') and '1' or '', gate.news(g)
 if hold ~= '' then
   for _, what in pairs(arrived) do

@@ -29,7 +29,12 @@ local function clock()
   local t = redis.call('TIME')
   shown = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
   instant = shown
-  local last = num(redis.call('HGET', P .. 'gate', 'last_now'))
+  local last = redis.pcall('HGET', P .. 'gate', 'last_now')
+  if type(last) == 'table' then -- a hand put something there that is no hash: as good as nothing
+    redis.call('DEL', P .. 'gate')
+    last = nil
+  end
+  last = num(last)
   if last > instant and last - instant < 60000 then instant = last end
   return instant
 end
