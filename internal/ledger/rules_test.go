@@ -35,6 +35,8 @@ var rules = []rule{
 	{"what is unknown leaves for no end", "", "now, at)\n  if not settle.marked(op) then", "now, at)\n  if true then", "TestFinishMovesByStep|TestWalk"},
 	{"the sweep looks at the end of the key's window", "sweep", `elseif settle.stuck(op, now) then`, `elseif false then`, "TestSweep$|TestT02"},
 	{"a keyed resend is safe inside the window only", "", `return class == 'keyed' and at < num(op.f.safe)`, `return class == 'keyed'`, "TestBeginResends|TestT02|TestWalk"},
+	{"the key's window never starts anew", "", `{'unk', 'target', 'acted', 'intent', 'uend'}) do`, `{'unk', 'target', 'acted', 'intent', 'uend', 'first', 'safe'}) do`, "TestTheKeysWindow"},
+	{"a refused send that was reported starts the key's window", "submit", `or (att.outcome ~= 'not_sent' and att.keyed)`, ``, "TestTheKeysWindow"},
 	{"a resend goes to the target of every unknown attempt", "", `if op.f.target ~= digest then return false end`, ``, "TestBeginResends|TestWalk"},
 	{"the class in force is the weaker one", "", `if (RANK[a] or 0) <= (RANK[b] or 0) then return a end`, ``, "TestBeginResends|TestWalk"},
 	{"a reported send is merged, never dropped", "submit", `merge(op, e, sent_target(op, e))`, ``, "TestMerge$|TestMergeByState"},

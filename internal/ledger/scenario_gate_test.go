@@ -36,6 +36,7 @@ func TestT39RetryAllDoesNotFloodTheDependency(t *testing.T) {
 					b.requeue(fmt.Sprint("dead", i), Requeue{RequestID: fmt.Sprint("all-", i), More: 5, DeadlineSpan: hour})
 				}
 			}
+			b.tokens(0)
 			retries, first, began := 0, 0, b.now()
 			for second := range 30 {
 				if second == 20 { // from now on the rate is what binds

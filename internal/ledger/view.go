@@ -197,9 +197,8 @@ func keySafeUntil(f map[string]string) *jobs.Instant {
 	return jobs.AtMS(number(f["safe"]))
 }
 
-// firstSent is when the first attempt that is still on record began. The record's
-// own field counts for the key's window: it starts anew once all is settled as not
-// applied, and says nothing of what was sent before that.
+// firstSent is when the first attempt that is still on record began. The record's own
+// field counts for the key's window: a send of which no byte arrived is not in it.
 func firstSent(f map[string]string) *jobs.Instant {
 	at := jobs.AtMS(number(f["first"]))
 	for _, n := range attemptNumbers(f) {

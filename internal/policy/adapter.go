@@ -20,24 +20,22 @@ var adapterHeaders = []struct {
 	{"Transient-Error", false},
 }
 
-// told reads the first of these headers that says something.
+// told reads these headers. Where they contradict each other the word is: do not.
 func told(s Sample) (again, forbidden bool) {
 	for _, h := range adapterHeaders {
-		switch strings.ToLower(strings.TrimSpace(firstValue(s.Header, h.name))) {
-		case "true":
-			return true, false
-		case "false":
-			if h.forbids {
-				return false, true
+		for _, line := range headerValues(s.Header, h.name) {
+			for _, value := range elements(line) {
+				again = again || strings.EqualFold(value, "true")
+				forbidden = forbidden || h.forbids && strings.EqualFold(value, "false")
 			}
 		}
 	}
-	return false, false
+	return again && !forbidden, forbidden
 }
 
 // heed lets the gateway's own word count where the row leaves room for it. A decline
-// stays one, a success too. It never lets a weak class resend what may have acted, and
-// a limit of the rate is none of the request's faults: it passes.
+// stays one, a success too. "Again" means under the same key: it is for kinds that have
+// one, or need none. A limit of the rate is none of the request's faults: it passes.
 func heed(c Classification, s Sample, class jobs.Idempotency) Classification {
 	if s.Status < 400 || c.Processed == ProcessedYes || c.CredentialRefused || c.Class == jobs.Class429 {
 		return c
@@ -54,8 +52,6 @@ func heed(c Classification, s Sample, class jobs.Idempotency) Classification {
 		if c.Processed == ProcessedNo {
 			c.Outcome = jobs.OutcomeRefused
 		}
-	case again && c.Verdict == jobs.VerdictPermanentFailure && c.Processed == ProcessedNo:
-		c.Verdict, c.Outcome, c.Reason = jobs.VerdictRetrySafe, jobs.OutcomeRefused, "the gateway says: send it again"
 	}
 	return c
 }

@@ -177,7 +177,8 @@ func CheckRules(specs []RuleSpec, classes []jobs.Idempotency) error {
 
 // Classify asks the rules in turn, before the built-in table: the first that is
 // true decides. It returns ok false, and index -1, where none does; then
-// [Classify] is to be asked. Rules are asked about answers only: of an attempt
+// [Classify] is to be asked. Where one asked for the body of a 2xx that cannot be read,
+// what the body says may be a decline: ok is true, with index -1, and the outcome unknown. Rules are asked about answers only: of an attempt
 // without one there is nothing to read, and no rule can know what became of it.
 //
 // A rule that cannot be evaluated on this answer (a key that is not there, a value
@@ -199,7 +200,21 @@ func (r *Rules) Classify(s Sample, class jobs.Idempotency) (c Classification, in
 			return r.rules[i].classify(s, class), i, true, evalErrs
 		}
 	}
+	if a.hidesItsWord() {
+		c = unreadable.classify(class, true, true)
+		c.Class, c.Reason = classOf(s), "a rule asks for the body of this success, and nobody can read it: it may say that it failed"
+		return c, -1, true, evalErrs
+	}
 	return Classification{}, -1, false, evalErrs
+}
+
+// unreadable is the row of a success that nobody can have meant.
+var unreadable = index.id["H200G"]
+
+// hidesItsWord: a rule asked for the body of an answer that the table takes for a success,
+// and there is one that cannot be read.
+func (a *view) hidesItsWord() bool {
+	return a.sample.Status/100 == 2 && a.decoded && a.bodyErr != nil && len(trimBody(a.sample.Body)) > 0
 }
 
 // classify treats the rule as one more row of the table, so that outcome and acted

@@ -18,6 +18,7 @@ end
 local wait = arg('wait')
 if claim.held_by(op, A.run) then
   settle.close_attempt(op, num(op.f.attempt), 0, 'n,,0,', 0)
+  settle.unsent(op, num(op.f.attempt))
   record.add(op, 'used', -1)
   claim.drop(op)
   if not settle.marked(op) then settle.cleared(op) end

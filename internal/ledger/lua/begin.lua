@@ -44,6 +44,7 @@ if claim.held_by(op, A.run) then
   -- An unknown send was reported meanwhile. Nothing was sent by this run: it asks again
   -- because it never had its grant.
   settle.close_attempt(op, num(op.f.attempt), 0, 'n,,0,', 0)
+  settle.unsent(op, num(op.f.attempt))
   record.add(op, 'used', -1)
   claim.drop(op)
   settle.leave(op, 'waiting', nil, now)
@@ -95,10 +96,8 @@ local n = num(op.f.sends) + 1
 local before = settle.marked(op) and '1' or '0'
 record.set(op, 'sends', int(n))
 record.add(op, 'used', 1)
-if not op.f.first then
-  record.set(op, 'first', int(now))
-  if class == 'keyed' then record.set(op, 'safe', int(settle.window_end(op, now))) end
-end
+if not op.f.first then record.set(op, 'first', int(now)) end
+if class == 'keyed' and not op.f.safe then record.set(op, 'safe', int(settle.window_end(op, num(op.f.first)))) end
 record.set(op, 'a' .. int(n), int(now) .. ',w,' .. target)
 settle.trim(op, n)
 settle.forget_runs(op)

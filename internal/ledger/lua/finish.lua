@@ -154,6 +154,7 @@ if outcome == 'unknown' then
   settle.mark(op, n, target, over)
   if A.acted then record.set(op, 'acted', '1') end
 elseif outcome ~= 'succeeded' then
+  if outcome == 'not_sent' then settle.unsent(op, n) end
   if A.settles then settle.unmark(op, 1, n) end -- a send that was reported meanwhile has a higher number
   if not settle.marked(op) then settle.cleared(op) end
 end

@@ -60,11 +60,16 @@ function settle.mark(op, n, target, upto)
   record.set(op, 'unk', op.f.unk and op.f.unk .. ',' .. int(n) or int(n))
 end
 
--- cleared: nothing is unknown any more, and nothing took effect. The key's window
--- starts anew with the next send, unless an attempt in flight counts from it.
+-- cleared: nothing is unknown any more, and nothing took effect. The key's window goes
+-- on: the gateway may know the key since the first send that reached it, whatever it
+-- answered, and forgets it so long after that one.
 function settle.cleared(op)
   for _, field in ipairs({'unk', 'target', 'acted', 'intent', 'uend'}) do record.set(op, field, nil) end
-  if not op.f.run then
+end
+
+-- unsent: no byte of attempt n arrived. Where the key's window began with it, it has not begun.
+function settle.unsent(op, n)
+  if op.f.first and op.f.first == string.match(op.f['a' .. int(n)] or '', '^%d+') then
     record.set(op, 'first', nil)
     record.set(op, 'safe', nil)
   end

@@ -57,8 +57,9 @@ local function reported(op, att, target)
   record.set(op, 'err', nil)
   record.set(op, 'reports', (op.f.reports or '') .. identity.report(att))
   settle.trim(op, n)
-  if att.outcome == 'unknown' then
-    settle.mark(op, n, target, now)
+  if att.outcome == 'unknown' then settle.mark(op, n, target, now) end
+  -- Whatever it answered, from then on the gateway may know the key.
+  if att.outcome == 'unknown' or (att.outcome ~= 'not_sent' and att.keyed) then
     local first = first_of(att)
     if not op.f.first or first < num(op.f.first) then -- the key's window began with the earliest send
       record.set(op, 'first', int(first))

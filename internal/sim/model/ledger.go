@@ -12,8 +12,8 @@ func (s *state) aboutToSend() bool {
 	return false
 }
 
-// tidy forgets what nothing can refer to any more and, when nothing is unknown,
-// the start of the key's window.
+// tidy forgets what nothing can refer to any more. The key's window goes on: it began
+// with the first send, whatever became of it.
 func (s *state) tidy() {
 	quiet, canAct, late := true, false, s.aboutToSend()
 	for i := range s.sends {
@@ -32,7 +32,6 @@ func (s *state) tidy() {
 		}
 	}
 	if quiet {
-		s.firstSent, s.unsafe = false, false
 		s.forgotten = s.forgotten && canAct
 	}
 }

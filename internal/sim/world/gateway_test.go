@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -253,7 +254,7 @@ func (g *gateway) same(s *send) *send {
 		}
 		switch s.op.class {
 		case jobs.IdempotencyKeyed:
-			over := g.w.now.Sub(e.arrived) >= keyWindow && e.state != deciding && e.state != pending
+			over := e.arrived.Before(g.knownSince(s)) && e.state != deciding && e.state != pending
 			if e.key == s.key && !over {
 				return e
 			}
@@ -264,6 +265,25 @@ func (g *gateway) same(s *send) *send {
 		}
 	}
 	return nil
+}
+
+// knownSince is when the key of a request was first seen, by a request that need not have
+// been looked at: it is forgotten a window later, and seen anew by the next one.
+func (g *gateway) knownSince(s *send) time.Time {
+	var seen []time.Time
+	for _, e := range s.op.sends {
+		if e.base == s.base && e.key == s.key && !e.arrived.IsZero() {
+			seen = append(seen, e.arrived)
+		}
+	}
+	slices.SortFunc(seen, time.Time.Compare)
+	since := g.w.now
+	for i, at := range append(seen, g.w.now) {
+		if i == 0 || at.Sub(since) >= keyWindow {
+			since = at
+		}
+	}
+	return since
 }
 
 // decide ends the processing of a request.
