@@ -70,8 +70,8 @@ func (p *program) overrideCommand() *cobra.Command {
 			switch {
 			case !cmd.Flags().Changed("for"):
 				return usagef("--for is required: an override ends by itself, after %s at most", hours(ledger.MaxOverride))
-			case span <= 0 || span > ledger.MaxOverride:
-				return usagef("--for %s: must be above 0 and at most %s", span, hours(ledger.MaxOverride))
+			case span < time.Second || span > ledger.MaxOverride:
+				return usagef("--for %s: must be at least 1s and at most %s", span, hours(ledger.MaxOverride))
 			}
 			s, dep, err := p.openDependency(ctx, args[0], note)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,13 +84,33 @@ func (p *program) resumeCommand() *cobra.Command {
 			if err := s.ledger.Resume(ctx, dep, ledger.Actor{By: p.by(), Note: note}); err != nil {
 				return err
 			}
-			return p.writePaused(paused{Dependency: dep})
+			if err := p.writePaused(paused{Dependency: dep}); err != nil {
+				return err
+			}
+			return s.stillHeld(ctx, dep)
 		}),
 	}
 	cmd.Flags().StringVar(&credential, "credential", "", "only the operations under this credential: its `name`")
 	cmd.Flags().StringVar(&note, "note", "", "why, for the audit (required)")
 	p.completeDependencies(cmd, 1)
 	return cmd
+}
+
+// stillHeld says what holds a dependency that is not paused any more, and how what came
+// due meanwhile leaves.
+func (s *session) stillHeld(ctx context.Context, dep jobs.Dependency) error {
+	state, err := s.ledger.Gate(ctx, dep)
+	if err != nil {
+		return err
+	}
+	if backlog, _ := state.Hold(); backlog == jobs.HoldBreaker {
+		s.p.say("its breaker is %s: probes try it by themselves, nothing else leaves before (enqueue gate %s)", strings.ReplaceAll(string(state.Gate.State), "_", " "), dep)
+	}
+	if state.Backlog > 0 {
+		s.p.say("%s came due meanwhile: what waits leaves by tokens and the drain lane, at most %s/s of it; for more, for a while: enqueue gate override %s --drain N --for 1h",
+			count(int(state.Backlog), "operation"), decimal(float64(state.InForce.DrainMilliPerSecond)/1000), dep)
+	}
+	return nil
 }
 
 func checkCredential(name string) error {
