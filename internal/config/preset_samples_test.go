@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,19 @@ func issue(name string) string {
 	return fmt.Sprintf(`{"name":"UNPROCESSABLE_ENTITY","details":[{"field":"/x"},{"issue":%q}]}`, name)
 }
 
+// captures is an order of PayPal that is completed, with the payments in it.
+func captures(statuses ...string) string {
+	units := make([]string, len(statuses))
+	for i, s := range statuses {
+		units[i] = fmt.Sprintf(`{"payments":{"captures":[{"status":%q}]}}`, s)
+	}
+	return fmt.Sprintf(`{"id":"5O1","status":"COMPLETED","purchase_units":[%s]}`, strings.Join(units, ","))
+}
+
+func charged(status string) string {
+	return fmt.Sprintf(`{"data":{"chargePaymentMethod":{"transaction":{"status":%q}}}}`, status)
+}
+
 func square(code string) string {
 	return fmt.Sprintf(`{"errors":[{"category":"PAYMENT_METHOD_ERROR","code":%q}]}`, code)
 }
@@ -48,6 +62,15 @@ var presetSamples = map[string][]presetSample{
 		{200, nil, `{"object":"payment_intent","status":"succeeded"}`, "", done},
 		{200, nil, `{"object":"payment_intent","status":"requires_capture"}`, "", done},
 		{200, nil, `{"object":"payment_intent","status":"processing"}`, "not_over", poll},
+		{201, nil, `{"object":"payment_intent","status":"processing"}`, "not_over", poll},
+		{200, nil, `{"object":"payment_intent","status":"canceled"}`, "unknown_word", ask},
+		{200, nil, `{"object":"payment_intent","status":"requires_payment_method"}`, "unknown_word", ask},
+		{200, headers{"Idempotent-Replayed": "true"}, `{"object":"payment_intent","status":"canceled"}`, "unknown_word", ask},
+		{201, nil, `{"object":"charge","status":"failed"}`, "unknown_word", ask},
+		{200, nil, `{"object":"refund","status":"pending"}`, "unknown_word", ask},
+		{200, nil, `{"object":"payout","status":"paid"}`, "", done},
+		{200, nil, `{"object":"customer"}`, "", done},
+		{201, headers{"Idempotent-Replayed": "true"}, `{"object":"charge","status":"succeeded"}`, "replayed", dup},
 		{200, headers{"Idempotent-Replayed": "true"}, `{"object":"payment_intent","status":"processing"}`, "not_over", poll},
 		{200, headers{"Idempotent-Replayed": "true"}, `{"object":"charge","status":"succeeded"}`, "replayed", dup},
 		{409, nil, `{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`, "key_in_use", later},
@@ -73,6 +96,12 @@ var presetSamples = map[string][]presetSample{
 		{200, nil, `{"resultCode":"Received"}`, "not_over", poll},
 		{200, nil, `{"resultCode":"ChallengeShopper"}`, "needs_customer", poll},
 		{200, nil, `{"resultCode":"PartiallyAuthorised"}`, "partial", read},
+		{200, nil, `{"resultCode":"AuthenticationFinished"}`, "unknown_word", ask},
+		{200, nil, `{"resultCode":"AuthenticationNotRequired"}`, "unknown_word", ask},
+		{201, nil, `{"resultCode":"NeverSeen"}`, "unknown_word", ask},
+		{200, nil, `{"resultCode":"authorised"}`, "unknown_word", ask},
+		{201, nil, `{"status":"refused","pspReference":"p"}`, "unknown_word", ask},
+		{202, nil, `{"status":"received"}`, "", poll},
 		{201, nil, `{"status":"received","pspReference":"p"}`, "modification_received", poll},
 		{422, headers{"Transient-Error": "true"}, `{"errorCode":"704"}`, "transient", sameKey},
 		{500, headers{"transient-error": "true"}, `{"errorCode":"905"}`, "transient", sameKey},
@@ -85,6 +114,23 @@ var presetSamples = map[string][]presetSample{
 		{201, nil, `{"id":"5O1","status":"COMPLETED"}`, "", done},
 		{201, nil, `{"id":"5O1","status":"PENDING"}`, "not_over", poll},
 		{201, nil, `{"batch_header":{"batch_status":"PENDING"}}`, "not_over", poll},
+		{201, nil, `{"batch_header":{"batch_status":"PROCESSING"}}`, "not_over", poll},
+		{201, nil, `{"batch_header":{"batch_status":"DENIED"}}`, "batch_denied", perm},
+		{201, nil, `{"batch_header":{"batch_status":"CANCELED"}}`, "unknown_word", ask},
+		{201, nil, `{"batch_header":{"batch_status":"SUCCESS"}}`, "", done},
+		{201, nil, `{"id":"2GG","status":"DECLINED"}`, "declined", perm},
+		{201, nil, `{"id":"2GG","status":"FAILED"}`, "unknown_word", ask},
+		{201, nil, `{"id":"5O1","status":"VOIDED"}`, "unknown_word", ask},
+		{201, nil, `{"id":"5O1","status":"CREATED"}`, "", done},
+		{200, nil, `{"id":"5O1","status":"PAYER_ACTION_REQUIRED"}`, "needs_customer", poll},
+		{201, nil, captures("COMPLETED", "COMPLETED"), "", done},
+		{201, nil, captures("DECLINED"), "declined", perm},
+		{201, nil, captures("PENDING"), "not_over", poll},
+		{201, nil, captures("COMPLETED", "PENDING"), "not_over", poll},
+		{201, nil, captures("COMPLETED", "DECLINED"), "unknown_part", ask},
+		{201, nil, captures("FAILED"), "unknown_part", ask},
+		{201, nil, `{"status":"COMPLETED","purchase_units":[{"payments":{"authorizations":[{"status":"CREATED"}]}}]}`, "", done},
+		{201, nil, `{"status":"COMPLETED","purchase_units":[{"payments":{"authorizations":[{"status":"DENIED"}]}}]}`, "unknown_part", ask},
 		{409, nil, `{"name":"RESOURCE_CONFLICT","details":[{"issue":"PREVIOUS_REQUEST_IN_PROGRESS"}]}`, "in_progress", later},
 		{409, nil, `{"name":"PREVIOUS_REQUEST_IN_PROGRESS"}`, "in_progress", later},
 		{422, nil, issue("DUPLICATE_REQUEST_ID"), "key_mismatch", read},
@@ -104,11 +150,27 @@ var presetSamples = map[string][]presetSample{
 		{200, nil, `{"data":{"chargePaymentMethod":{"transaction":{"status":"GATEWAY_REJECTED"}}}}`, "gateway_rejected", read},
 		{200, nil, `{"data":{"chargePaymentMethod":{"transaction":{"status":"FAILED"}}}}`, "not_over", ask},
 		{200, nil, `{"data":null,"errors":[{"message":"x","extensions":{"legacyCode":"91564"}}]}`, "errors_in_200", ask},
+		{200, nil, charged("AUTHORIZED"), "", done},
+		{200, nil, charged("SETTLEMENT_DECLINED"), "unknown_word", ask},
+		{200, nil, charged("SETTLEMENT_PENDING"), "unknown_word", ask},
+		{200, nil, charged("NEVER_SEEN"), "unknown_word", ask},
+		{200, nil, `{"data":{"refundTransaction":{"refund":{"status":"SETTLEMENT_DECLINED"}}}}`, "unknown_word", ask},
+		{200, nil, `{"data":{"refundTransaction":{"refund":{"status":"SUBMITTED_FOR_SETTLEMENT"}}}}`, "", done},
+		{200, nil, `{"data":null}`, "no_result", ask},
+		{200, nil, `{"data":{"chargePaymentMethod":null}}`, "no_result", ask},
+		{200, nil, `{"data":{"chargePaymentMethod":{"transaction":null}}}`, "no_result", ask},
 		{200, nil, `{"data":{"ping":"pong"},"errors":[]}`, "", done},
 	},
 	"square": {
 		{200, nil, `{"payment":{"status":"COMPLETED"}}`, "", done},
 		{200, nil, `{"payment":{"status":"PENDING"}}`, "not_over", poll},
+		{200, nil, `{"payment":{"status":"APPROVED"}}`, "", done},
+		{200, nil, `{"payment":{"status":"FAILED"}}`, "unknown_word", ask},
+		{200, nil, `{"payment":{"status":"CANCELED"}}`, "unknown_word", ask},
+		{201, nil, `{"payment":{"status":"NEVER_SEEN"}}`, "unknown_word", ask},
+		{200, nil, `{"refund":{"status":"REJECTED"}}`, "unknown_word", ask},
+		{200, nil, `{"refund":{"status":"COMPLETED"}}`, "", done},
+		{200, nil, square("GENERIC_DECLINE"), "errors_in_2xx", ask},
 		{400, nil, square("IDEMPOTENCY_KEY_REUSED"), "key_mismatch", read},
 		{400, nil, square("TEMPORARY_ERROR"), "temporary", sameKey},
 		{400, nil, square("REFUND_ALREADY_PENDING"), "refund_pending", read},
@@ -123,6 +185,11 @@ var presetSamples = map[string][]presetSample{
 		{201, nil, `{"id":"pay_1","status":"Declined","response_code":"20051"}`, "soft_decline", perm},
 		{201, nil, `{"id":"pay_1","status":"Declined","response_code":30004}`, "hard_decline", perm},
 		{201, nil, `{"id":"pay_1","status":"Declined","response_code":"40101"}`, "hard_decline", perm},
+		{201, nil, `{"id":"pay_1","status":"Declined","approved":false}`, "declined", perm},
+		{201, nil, `{"id":"pay_1","status":"Expired"}`, "unknown_word", ask},
+		{201, nil, `{"id":"pay_1","status":"Authorized","approved":false}`, "unknown_word", ask},
+		{201, nil, `{"id":"pay_1","approved":false}`, "unknown_word", ask},
+		{201, nil, `{"id":"pay_1","status":"Authorized","approved":true}`, "", done},
 		{201, nil, `{"id":"pay_1","status":"Authorized","response_code":"40201"}`, "", done},
 		{202, nil, `{"id":"pay_1","status":"Pending"}`, "not_over", poll},
 		{202, nil, `{"id":"pay_1"}`, "", poll},
@@ -132,6 +199,8 @@ var presetSamples = map[string][]presetSample{
 	},
 	"gocardless": {
 		{201, nil, `{"payments":{"id":"PM1"}}`, "", done},
+		{201, nil, `{"payments":{"id":"PM1","status":"pending_submission"}}`, "", done},
+		{201, nil, `{"payments":{"id":"PM1","status":"failed"}}`, "unknown_word", ask},
 		{409, nil, `{"error":{"type":"invalid_state","errors":[{"reason":"idempotent_creation_conflict","links":{"conflicting_resource_id":"PM1"}}]}}`, "already_created", read},
 		{409, nil, `{"error":{"type":"invalid_state","errors":[{"reason":"other"}]}}`, "", later},
 		{500, nil, `{"error":{"type":"gocardless"}}`, "server_error", sameKey},
@@ -139,6 +208,9 @@ var presetSamples = map[string][]presetSample{
 	},
 	"mollie": {
 		{201, nil, `{"id":"tr_1","status":"open"}`, "", done},
+		{201, nil, `{"id":"tr_1","status":"paid"}`, "", done},
+		{201, nil, `{"id":"tr_1","status":"pending"}`, "not_over", poll},
+		{201, nil, `{"id":"tr_1","status":"failed"}`, "unknown_word", ask},
 		{422, nil, `{"status":422,"field":"amount"}`, "", perm},
 		{429, headers{"Retry-After": "2"}, `{"status":429}`, "", later},
 		{503, nil, `{"status":503}`, "", later},
@@ -147,6 +219,12 @@ var presetSamples = map[string][]presetSample{
 		{200, nil, `{"entity":"payout","status":"processed"}`, "", done},
 		{200, nil, `{"entity":"payout","status":"queued"}`, "not_over", poll},
 		{200, nil, `{"entity":"payout","status":"failed"}`, "payout_failed", perm},
+		{201, nil, `{"entity":"payout","status":"failed"}`, "payout_failed", perm},
+		{201, nil, `{"entity":"payout","status":"processing"}`, "not_over", poll},
+		{200, nil, `{"entity":"payout","status":"rejected"}`, "unknown_word", ask},
+		{200, nil, `{"entity":"payout","status":"reversed"}`, "unknown_word", ask},
+		{200, nil, `{"entity":"refund","status":"failed"}`, "unknown_word", ask},
+		{200, nil, `{"entity":"refund","status":"processed"}`, "", done},
 		{400, nil, `{"error":{"code":"BAD_REQUEST_ERROR","description":"Different request with the same idempotency key has already been processed."}}`, "key_mismatch", read},
 		{400, nil, `{"error":{"code":"BAD_REQUEST_ERROR","description":"The amount is invalid"}}`, "", perm},
 		{409, nil, `{"error":{}}`, "key_in_use", later},
@@ -154,10 +232,15 @@ var presetSamples = map[string][]presetSample{
 	"worldpay": {
 		{200, headers{"Content-Type": "text/xml; charset=utf-8"}, `<paymentService><reply><error code="9">Request in progress</error></reply></paymentService>`, "xml", ask},
 		{201, headers{"Content-Type": "application/json"}, `{"outcome":"authorized"}`, "", done},
+		{201, headers{"Content-Type": "application/json"}, `{"outcome":"refused"}`, "unknown_word", ask},
 		{503, nil, ``, "", later},
 	},
 	"klarna": {
 		{201, headers{"Location": "/ordermanagement/v1/orders/o/captures/c"}, ``, "created", done},
+		{201, headers{"Location": "/ordermanagement/v1/orders/o/captures/c", "Content-Length": "0", "Content-Type": "text/plain"}, ``, "created", done},
+		{201, headers{"Location": "/login"}, `<html>`, "", sameKey},
+		{201, headers{"Location": "/login?next=/ordermanagement/v1/orders/o"}, ``, "", sameKey},
+		{201, headers{"Location": "/ordermanagement/v1/orders/o", "Content-Type": "text/html"}, `<html>`, "", sameKey},
 		{201, nil, ``, "", sameKey},
 		{201, nil, `{"capture_id":"c"}`, "", done},
 		{500, nil, `{"error_code":"TIMEOUT"}`, "timed_out", sameKey},
@@ -169,6 +252,11 @@ var presetSamples = map[string][]presetSample{
 	},
 	"dwolla": {
 		{201, headers{"Location": "https://api.dwolla.example/transfers/1"}, ``, "created", done},
+		{201, headers{"Location": "https://api.dwolla.example/transfers/1", "Content-Type": "application/vnd.dwolla.v1.hal+json"}, ``, "created", done},
+		{201, headers{"Location": "/login"}, `<html>`, "", sameKey},
+		{201, headers{"Location": "https://portal.example/login?next=/transfers/1"}, ``, "", sameKey},
+		{201, headers{"Location": "https://api.dwolla.example/transfers/1", "Content-Type": "text/html", "Content-Length": "6"}, `<html>`, "", sameKey},
+		{201, headers{"Location": "https://api.dwolla.example/transfers/1", "Content-Length": "6"}, `<html>`, "", sameKey},
 		{201, nil, ``, "", sameKey},
 		{409, nil, `{"code":"x"}`, "key_in_use", later},
 		{500, nil, `{}`, "", ask},
@@ -176,6 +264,7 @@ var presetSamples = map[string][]presetSample{
 	},
 	"twilio": {
 		{201, nil, `{"sid":"SM1","status":"queued"}`, "", done},
+		{201, nil, `{"sid":"SM1","status":"failed"}`, "unknown_word", ask},
 		{429, nil, `{"code":20429,"message":"Too Many Requests"}`, "rate_limited", later},
 		{429, nil, `{"errors":[{"code":20429}]}`, "rate_limited", later},
 		{429, nil, `<html>`, "", later},
@@ -183,7 +272,12 @@ var presetSamples = map[string][]presetSample{
 		{400, nil, `{"code":21211}`, "", perm},
 	},
 	"sendgrid": {
-		{202, nil, ``, "queued", done},
+		{202, headers{"X-Message-Id": "m", "Content-Length": "0"}, ``, "queued", done},
+		{202, headers{"X-Message-Id": "m"}, ``, "queued", done},
+		{202, headers{"X-Message-Id": "m", "Content-Type": "text/html"}, `<html>`, "", sameKey},
+		{202, headers{"Content-Type": "text/html"}, `<html>`, "", sameKey},
+		{202, nil, `<html>`, "", sameKey},
+		{202, nil, ``, "", poll},
 		{400, nil, `{"errors":[]}`, "", perm},
 		{429, headers{"X-RateLimit-Reset": "1796000000"}, `{"errors":[]}`, "", later},
 	},
@@ -238,11 +332,34 @@ func TestPresetsReadTheAnswersOfTheirGateway(t *testing.T) {
 	})
 }
 
+// words2xx are the fields in which gateways tell the outcome, with what they say.
+var words2xx = regexp.MustCompile(`"(resultCode|status|outcome|batch_status)":"[^"]*"`)
+
+// Where a word tells the outcome, one that nobody knows is neither a success nor a
+// failure, whatever else the answer says.
+func TestAWordThatNobodyKnowsIsAskedAbout(t *testing.T) {
+	eachPreset(t, func(t *testing.T, p *Preset) {
+		for _, s := range presetSamples[p.Name] {
+			declinedByCode := s.verdict == perm && strings.Contains(s.body, "response_code")
+			if s.status/100 != 2 || !words2xx.MatchString(s.body) || declinedByCode {
+				continue
+			}
+			s.body = words2xx.ReplaceAllString(s.body, `"$1":"never seen before"`)
+			for _, class := range jobs.Idempotencies {
+				if cl, errs := p.classify(s.sample(), class); cl.Verdict != ask || cl.Processed != policy.ProcessedMaybe || cl.SettlesPrior || errs != nil {
+					t.Errorf("%d %v %s, class %s: %+v (%v)", s.status, s.headers, s.body, class, cl, errs)
+				}
+			}
+		}
+	})
+}
+
 // A decline ends the operation under its key, in every class, and settles what went before.
 func TestADeclineIsFinalForItsKey(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p *Preset) {
 		for _, s := range presetSamples[p.Name] {
-			if !strings.HasSuffix(s.row, "_decline") && s.row != "needs_customer" && s.row != "never_again" || s.verdict == poll {
+			i := slices.IndexFunc(p.Rules, func(r PresetFact[policy.RuleSpec]) bool { return r.Value.Name == s.row })
+			if i < 0 || s.verdict != perm || p.Rules[i].Value.Processed != policy.ProcessedYes {
 				continue
 			}
 			for _, class := range jobs.Idempotencies {
@@ -292,13 +409,15 @@ func saysNothing(r policy.RuleSpec) bool {
 	return !strings.Contains(r.When, "body") && !strings.Contains(r.When, "headers")
 }
 
-func TestBadAnswersFallToTheTable(t *testing.T) {
+func TestBadAnswersFallToTheTableOrAreAskedAbout(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p *Preset) {
 		for _, status := range badStatuses {
 			for _, body := range badBodies {
 				s := presetSample{status: status, body: body}.sample()
 				cl, i, ruled, errs := p.rules.Classify(s, jobs.IdempotencyKeyed)
-				if errs != nil || ruled && !saysNothing(p.Rules[i].Value) && !strings.HasPrefix(p.Rules[i].Value.Name, "errors_in_200") {
+				asks := cl.Verdict == ask && status/100 == 2 // a word or errors of a shape that nobody knows
+				hidden := i < 0                              // a success that cannot be read: no rule decided
+				if errs != nil || ruled && !hidden && !asks && !saysNothing(p.Rules[i].Value) {
 					t.Fatalf("%d %q: %+v (%v)", status, body, cl, errs)
 				}
 			}

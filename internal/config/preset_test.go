@@ -146,6 +146,8 @@ dependencies:
     rules: [{when: status == 409, verdict: hold_operator}]
     preset: checkout
   unsure: {base_url: https://api.example, preset: dwolla, idempotency_key: {window: 0}}
+  bold: {base_url: https://api.example, preset: stripe, idempotency_key: {header: X-Whatever, max_length: 300}}
+  spare: {base_url: https://api.example, preset: stripe, idempotency_key: {header: X-Whatever}}
   text: {base_url: https://api.example, preset: twilio, idempotency_key: {header: X-Key, window: 1h}}
 operations:
   charge: {dependency: pay, request: {path: "/payments?x=1"}, idempotency: keyed, idempotency_key: {header: X-Mine}}
@@ -154,6 +156,10 @@ operations:
   full: {dependency: pay, request: {path: /payments}, result: {a: body.a, b: body.b, c: body.c, d: body.d}}
   same: {dependency: pay, request: {path: /payments}, result: {id: body.action_id}}
   trusted: {dependency: pay, request: {path: /payments}, idempotency: keyed, inquiry: {after_not_found: resend, settle: 30m}}
+  hasty: {dependency: pay, request: {path: /payments}, idempotency: keyed, inquiry: {settle: 1m}}
+  sold: {dependency: bold, request: {path: /v1/charges}, idempotency: keyed}
+  usual: {dependency: bold, request: {path: /v1/charges}, idempotency: keyed, idempotency_key: {header: idempotency-key, max_length: 255}}
+  weak: {dependency: spare, request: {path: /v1/charges}, idempotency: none}
   own: {dependency: pay, request: {path: /payments}, inquiry: {request: {path: "/p?r={key}"}, succeeded: body.ok == true, settle: 1m}}
   message: {dependency: text, request: {path: /m}, idempotency: keyed}
 `)
@@ -192,7 +198,7 @@ operations:
 		t.Errorf("what the file leaves out of an inquiry is the preset's: %+v", q)
 	}
 	uses := c.PresetUses()
-	if len(uses) != 3 || uses[0].Preset.Name != "checkout" || uses[1].Preset.Name != "twilio" {
+	if len(uses) != 5 || uses[1].Preset.Name != "checkout" || uses[3].Preset.Name != "twilio" {
 		t.Fatalf("uses %+v", uses)
 	}
 	got := ""

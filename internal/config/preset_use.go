@@ -165,26 +165,68 @@ func (w *warnings) preset(c *Config, d *Dependency) {
 		return
 	}
 	path := "dependencies." + string(d.Name)
-	w.presetWindow(path, d.IdempotencyKey, p)
+	var sends bool // a keyed kind sends the dependency's own key header
+	for _, k := range c.Kinds {
+		sends = sends || k.Dependency == d.Name && k.Idempotency == jobs.IdempotencyKeyed && k.IdempotencyKey.Header == d.IdempotencyKey.Header
+	}
+	w.presetKey(path, d.IdempotencyKey, p, sends)
 	for _, name := range slices.Sorted(maps.Keys(c.Kinds)) {
 		k := c.Kinds[name]
 		if k.Dependency != d.Name {
 			continue
 		}
 		at := "operations." + string(name)
-		if k.IdempotencyKey.Window != d.IdempotencyKey.Window {
-			w.presetWindow(at, k.IdempotencyKey, p)
-		}
+		w.presetKey(at, k.IdempotencyKey.beside(d.IdempotencyKey), p, k.Idempotency == jobs.IdempotencyKeyed)
+		w.presetInquiry(at+".inquiry", k, d, p)
 		if stronger(k.Idempotency, p.Idempotency.Value) {
 			w.add(at+".idempotency", "%s promises more than preset %s knows of: %s", k.Idempotency, p.Name, p.Idempotency.Text)
 		}
 	}
 }
 
-func (w *warnings) presetWindow(path string, k IdempotencyKey, p *Preset) {
+// beside returns k without what the key above it says as well: there it was looked at.
+func (k IdempotencyKey) beside(above IdempotencyKey) IdempotencyKey {
+	if k.Header == above.Header {
+		k.Header = ""
+	}
+	if k.Window == above.Window {
+		k.Window = 0
+	}
+	if k.MaxLength == above.MaxLength {
+		k.MaxLength = 0
+	}
+	return k
+}
+
+// presetKey warns of a key that trusts the gateway further than p knows of; what is
+// empty or 0 in k trusts nothing. keyed: a keyed kind sends its header.
+func (w *warnings) presetKey(path string, k IdempotencyKey, p *Preset, keyed bool) {
+	path += ".idempotency_key"
+	if keyed && k.Header != "" && p.Header.Value != "" && k.Header != p.Header.Value {
+		w.add(path+".header", "preset %s knows %s: where the gateway does not read %s, every resend acts again", p.Name, p.Header.Value, k.Header)
+	}
 	if p.Window.Value > 0 && k.Window > p.Window.Value {
-		w.add(path+".idempotency_key.window", "%s is longer than preset %s knows of (%s): a resend in between could act again",
+		w.add(path+".window", "%s is longer than preset %s knows of (%s): a resend in between could act again",
 			spanText(k.Window), p.Name, spanText(p.Window.Value))
+	}
+	if p.MaxLength.Value > 0 && k.MaxLength > p.MaxLength.Value {
+		w.add(path+".max_length", "%d is more than preset %s knows of (%d): a longer key may be refused, or cut and then be another operation's",
+			k.MaxLength, p.Name, p.MaxLength.Value)
+	}
+}
+
+// presetInquiry warns where k has the preset's inquiry and draws more from it. One that
+// reads answers by rules of its own is all the file's.
+func (w *warnings) presetInquiry(path string, k *Kind, d *Dependency, p *Preset) {
+	preset := d.presetInquiry(k)
+	if preset == nil || k.Inquiry == nil || k.Inquiry.Read != preset.Read {
+		return
+	}
+	if k.Inquiry.Settle < preset.Settle {
+		w.add(path+".settle", "%s is less than preset %s has (%s): what was done may not be found yet", spanText(k.Inquiry.Settle), p.Name, spanText(preset.Settle))
+	}
+	if preset.AfterNotFoundDead && !k.Inquiry.AfterNotFoundDead {
+		w.add(path+".after_not_found", "resend instead of dead, which preset %s has: it acts again unless %s", p.Name, p.Inquiry.Needs)
 	}
 }
 
