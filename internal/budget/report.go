@@ -94,7 +94,7 @@ func (g Gate) count(ok, failed, throttled, jitter, nowMS int64, p Params) Gate {
 	if g.LaneMilli > 0 {
 		g.LaneGrownMS = nowMS
 		if (throttled > 0 || w.Failed*20 > w.Calls) && nowMS-g.LaneCutMS >= 1000 {
-			g.LaneMilli, g.LaneTokensMilli, g.LaneCutMS = max(min(100, p.DrainMilliPerSecond), g.LaneMilli/2), 0, nowMS
+			g.LaneMilli, g.LaneTokensMilli, g.LaneCutMS = max(min(1000, p.DrainMilliPerSecond), g.LaneMilli/2), 0, nowMS
 		}
 	}
 	return g

@@ -506,7 +506,7 @@ local function count(g, ok, failed, throttled, jitter)
   if g.lane > 0 then
     g.lane_grown = g.now
     if (throttled > 0 or w.failed * 20 > w.calls) and g.now - g.lane_cut >= 1000 then
-      g.lane, g.lane_tokens, g.lane_cut = math.max(math.min(100, p.drain), math.floor(g.lane / 2)), 0, g.now
+      g.lane, g.lane_tokens, g.lane_cut = math.max(math.min(1000, p.drain), math.floor(g.lane / 2)), 0, g.now
     end
   end
 end
