@@ -13,8 +13,6 @@ import (
 	"redrive/internal/policy"
 )
 
-const bulkCalls = 5000
-
 // Whatever goes wrong, wherever: what we call not sent the server has not seen,
 // and nothing is on the wire twice. The server's own record is the judge.
 func TestNothingThatWasSentIsCalledNotSent(t *testing.T) {
@@ -43,7 +41,7 @@ func TestNothingThatWasSentIsCalledNotSent(t *testing.T) {
 	results := make([]result, bulkCalls)
 	next := make(chan int) // closed by this test when all are handed out
 	var workers sync.WaitGroup
-	for range 80 { // most of them wait for a timeout
+	for range bulkAtOnce { // most of them wait for a timeout
 		workers.Go(func() { // ended by closing next; waited for below
 			for i := range next {
 				s := servers[i%2]

@@ -1,0 +1,5 @@
+//go:build !race
+
+package gateway
+
+const bulkCalls, bulkAtOnce = 5000, 80
