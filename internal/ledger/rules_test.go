@@ -81,7 +81,7 @@ var rules = []rule{
 	{"what came due while held is backlog", "", `function gate.deferred(g, due) return not plain(g) or due < g.fresh end`, `function gate.deferred(g, due) return false end`, "TestBacklog"},
 	{"what came due while nobody worked is backlog", "", `if gap(g) then g.fresh = now end`, ``, "TestBacklog"},
 	{"deferred first attempts fill nothing", "begin", `if grant == 'first' then gate.first(g, 1) end`, `if op.f.sends == nil then gate.first(g, 1) end`, "TestBacklog"},
-	{"the rate bounds what leaves", "release", `gate.take_rate(g, first + retries)`, ``, "TestT39"},
+	{"the rate bounds what leaves", "release", `gate.take_rate(g, first + retries)`, ``, "TestRate|TestT39"},
 	{"first attempts of the request path count once", "first_attempts", `local taken = num(redis.call('HGET', seqs, A.process)) < arg('seq')`, `local taken = true`, "TestFirstAttempts"},
 	{"three that ask to wait park the dependency", "", `if g.hints >= 3 then`, `if false then`, "TestADependencyThatAsks"},
 	{"an override ends", "", `if (whole(untl) or 0) <= now then return end`, `if not untl then return end`, "TestAnOverride"},
