@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -25,13 +26,20 @@ func gateScript(name, body string, more ...luascript.Library) *luascript.Script 
 		append([]luascript.Library{luascript.Base}, more...)...)
 }
 
-// perCall is the CPU that Redis takes for each of n calls, in us: all of it, so that what
-// else runs on the machine does not count.
+// perCall is the CPU that Redis' main thread takes for each of n calls, in us: the least of
+// five rounds, because a machine that is shared can only add to it.
 func perCall(b *testing.B, rdb redis.UniversalClient, n int, do func()) float64 {
 	b.Helper()
-	before := redisCPU(b, rdb)
-	do()
-	return (redisCPU(b, rdb) - before) / float64(n) * 1e6
+	cpu := func() float64 {
+		return info(b, rdb, "cpu", "used_cpu_user_main_thread") + info(b, rdb, "cpu", "used_cpu_sys_main_thread")
+	}
+	least := math.Inf(1)
+	for range 5 {
+		before := cpu()
+		do()
+		least = min(least, (cpu()-before)/float64(n)*1e6)
+	}
+	return least
 }
 
 // BenchmarkGateDecision: what a decision of the gate costs Redis on top of a script that
@@ -122,9 +130,11 @@ func BenchmarkFirstAttempts(b *testing.B) {
 	l := ledger.New(rdb, "bench")
 	ctx := context.Background()
 	const calls = 20_000
+	seq := int64(0)
 	once := perCall(b, rdb, calls, func() {
 		for i := range calls {
-			_, err := l.FirstAttempts(ctx, "d", gateParams, ledger.Firsts{Process: strconv.Itoa(i % processes), Seq: int64(i + 1), OK: each, Jitter: 500})
+			seq++
+			_, err := l.FirstAttempts(ctx, "d", gateParams, ledger.Firsts{Process: strconv.Itoa(i % processes), Seq: seq, OK: each, Jitter: 500})
 			if err != nil {
 				b.Fatal(err)
 			}

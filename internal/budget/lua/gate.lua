@@ -91,7 +91,7 @@ end
 -- turn changes the breaker's state. Results of what was sent before count no more.
 local function turn(g, state)
   g.news[#g.news + 1] = state
-  g.state, g.since, g.generation = state, g.now, g.generation + 1
+  g.state, g.since, g.generation, g.changed = state, g.now, g.generation + 1, true
   g.run, g.probes = 0, {}
   g.sum.calls, g.sum.failed, g.sum.throttled = 0, 0, 0
   g.bin.calls, g.bin.failed, g.bin.throttled = 0, 0, 0
@@ -278,10 +278,13 @@ function gate.load(now)
   -- Its past is lost: whether operations stand aside for a credential, the sweep finds out.
   if g.garbled or (not g.known and g.begun) then g.news[1], g.aside, g.repaired = 'repaired', true, true end
   -- Instants in the future: the clock stepped back, or a hand wrote them.
-  for _, field in ipairs({'since', 'lane_filled', 'lane_grown', 'lane_cut', 'rate_filled', 'fresh', 'released'}) do
-    if g[field] > now then g[field] = now end
+  if math.max(g.since, g.lane_filled, g.lane_grown, g.lane_cut, g.rate_filled, g.fresh, g.released) > now then
+    for _, field in ipairs({'since', 'lane_filled', 'lane_grown', 'lane_cut', 'rate_filled', 'fresh', 'released'}) do
+      if g[field] > now then g[field] = now end
+    end
+    g.changed = true
   end
-  g.untl = math.min(g.untl, now + g.p.max_open)
+  if g.untl > now + g.p.max_open then g.untl, g.changed = now + g.p.max_open, true end
   g.parked = math.min(g.parked, now + 86430000)
 
   -- The ramp of the last instant and not of this one: it only grows, so that this errs
@@ -295,6 +298,7 @@ function gate.load(now)
     turn(g, 'closed')
     g.since, g.untl, g.why, g.fresh = 0, 0, '-', now
   end
+  if g.state ~= before or not v[8] or g.garbled then g.changed = true end
   g.m = ramp(g, now)
   fill(g, before == 'closed', was)
   if g.parked <= now then g.fresh = math.max(g.fresh, g.parked) end
@@ -498,7 +502,8 @@ end
 -- too many failures. Of a mixture nobody knows the order: it is no run of failures.
 local function count(g, ok, failed, throttled, jitter)
   note(g, ok + failed, failed, throttled, 0, 0)
-  g.run = ok > 0 and 0 or g.run + failed
+  local run = ok > 0 and 0 or g.run + failed
+  if run ~= g.run then g.run, g.changed = run, true end
   if failed == 0 then return end
   local w, p = g.sum, g.p
   if p.consecutive > 0 and g.run >= p.consecutive and (w.calls < p.min_calls or g.run >= p.min_calls) then return open(g, 'consecutive', jitter) end
@@ -514,7 +519,7 @@ end
 -- probed takes the results of probes in.
 local function probed(g, ok, failed, neutral, jitter)
   if failed > 0 then return open(g, 'probe', jitter) end
-  g.probes_ok, g.neutral = g.probes_ok + ok, g.neutral + neutral
+  g.probes_ok, g.neutral, g.changed = g.probes_ok + ok, g.neutral + neutral, true
   if g.probes_ok >= g.p.probes or g.neutral >= g.p.probes then
     turn(g, 'closed')
     g.why, g.m = '-', ramp(g, g.now)
@@ -613,10 +618,8 @@ after[#after + 1] = function()
     probes = table.concat(list, ' ')
   end
   local fields = {'tokens', int(g.tokens), 'rest', int(g.rest), 'filled_at', int(g.filled), 'last_now', int(g.now),
-    'breaker', string.format('%s %d %d %d %d %d %d %d %s', g.state, g.generation, g.since, g.untl, g.opened, g.run, g.probes_ok, g.neutral, g.why),
     'window', string.format('%d %d %d %d %d %d %d %d %d %d %d', w.calls, w.failed, w.throttled, w.firsts, w.spent, b.at, b.calls, b.failed, b.throttled, b.firsts, b.spent),
-    'lane', string.format('%d %d %d %d %d %d', g.lane, g.lane_tokens, g.lane_rest, g.lane_filled, g.lane_grown, g.lane_cut),
-    'fresh', string.format('%d %d', g.fresh, g.released)}
+    'lane', string.format('%d %d %d %d %d %d', g.lane, g.lane_tokens, g.lane_rest, g.lane_filled, g.lane_grown, g.lane_cut)}
   -- What seldom changes is seldom written.
   local function unless_stored(i, value)
     if loaded.v[i] ~= value then
@@ -625,9 +628,11 @@ after[#after + 1] = function()
     end
   end
   unless_stored(6, g.turn)
+  if g.changed then unless_stored(8, string.format('%s %d %d %d %d %d %d %d %s', g.state, g.generation, g.since, g.untl, g.opened, g.run, g.probes_ok, g.neutral, g.why)) end
   unless_stored(9, probes)
   unless_stored(11, string.format('%d %d', g.parked, g.hints))
   unless_stored(13, string.format('%d %d %d', g.rate_tokens, g.rate_rest, g.rate_filled))
+  unless_stored(14, string.format('%d %d', g.fresh, g.released))
   if g.hour then unless_stored(15, string.format('%d %d %d', g.hour, g.peak, g.peak_before)) end
   unless_stored(17, A.gate or g.stored or '')
   unless_stored(18, g.refused)
