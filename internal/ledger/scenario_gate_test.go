@@ -19,7 +19,7 @@ func (b *bundle) second() []Delivery {
 func TestT39RetryAllDoesNotFloodTheDependency(t *testing.T) {
 	each(t, func(s *suite) {
 		s.test("it is held to the rate and the budget, first attempts pass it by, and pressing twice does nothing", func(b *bundle) {
-			const letters, perSecond = 300, 10
+			const letters, perSecond = 150, 10
 			b.unchecked = true
 			b.maxBacklog = 10_000
 			b.terms.Gate.Cap = 1_000_000

@@ -5,6 +5,6 @@ package world
 // The short form, in numbers that take some seconds; the race detector makes all of
 // it many times slower.
 const (
-	shortWorlds   = 100
+	shortWorlds   = 60
 	shortOutcomes = 4
 )
