@@ -13,7 +13,7 @@ import (
 )
 
 func testQuestion(base string) Question {
-	return Question{Method: "GET", Path: "/v1/charges?reference=order-1001", BaseURL: base, CorrelationID: "checkout-77", Timeout: time.Second}
+	return Question{Method: "GET", Path: "/v1/charges?reference=order-1001", BaseURL: base, CorrelationID: "checkout-77", Timeout: patience}
 }
 
 // asked is what every request of testQuestion has on the wire once.
@@ -66,7 +66,9 @@ func TestAnInquiryIsOneRequestOnTheWireWhateverBreaks(t *testing.T) {
 			t.Parallel()
 			s := startFault(t, nil, afterRequest(then))
 			q := testQuestion(s.url())
-			q.Timeout = 200 * time.Millisecond
+			if name == "no answer" {
+				q.Timeout = time.Second
+			}
 			a := New(Options{}).Ask(t.Context(), q)
 			if n := s.seen(asked); n != 1 {
 				t.Errorf("the server saw %d requests, want 1", n)
