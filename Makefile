@@ -44,7 +44,7 @@ test: test-tools ## run every test, with the race detector where there is concur
 	if [ -n "$$others" ]; then go run ./scripts/gotest -race -timeout $(TEST_TIMEOUT) $$others; fi
 
 .PHONY: test-tools
-test-tools: ## install redis-server (and a C compiler) through the package manager if missing
+test-tools: ## install redis-server, prometheus, chromium and a C compiler through the package manager if missing
 	@scripts/test-tools
 
 .PHONY: lint
