@@ -71,6 +71,12 @@ func CompileInquiry(spec InquirySpec) (*Inquiry, error) {
 	return q, nil
 }
 
+// Tells reports whether there is a rule that says so. Without one for
+// [jobs.InquiryNotFound] what never arrived cannot be told from what is under way.
+func (q *Inquiry) Tells(says jobs.InquiryAnswer) bool {
+	return slices.ContainsFunc(q.rules, func(r inquiryRule) bool { return r.says == says })
+}
+
 // notAnAnswer says why a status never tells what became of an operation: it is
 // about the inquiry itself. "" if it may.
 func notAnAnswer(status int) string {

@@ -156,6 +156,19 @@ func TestOtherStatusesAreReadWhereTheyAreListed(t *testing.T) {
 	wantAnswer(t, byHeader, answer(200, nil, `{}`), jobs.InquiryNothing, "succeeded")
 }
 
+func TestAnInquiryTellsWhatItHasARuleFor(t *testing.T) {
+	t.Parallel()
+	whole, short := mustInquiry(t, chargeInquiry), mustInquiry(t, InquirySpec{Answers: []int{200}, Succeeded: "status == 200"})
+	for _, says := range InquiryAnswers {
+		if got, want := whole.Tells(says), says != jobs.InquiryNothing; got != want {
+			t.Errorf("%s: %v of an inquiry with every rule", says, got)
+		}
+		if got, want := short.Tells(says), says == jobs.InquirySucceeded; got != want {
+			t.Errorf("%s: %v of an inquiry with one rule", says, got)
+		}
+	}
+}
+
 func TestInquiriesThatAreWrongAreRefusedByKey(t *testing.T) {
 	t.Parallel()
 	fields := func(spec InquirySpec) (out []string) {
