@@ -96,6 +96,9 @@ func presetText(p *config.Preset) string {
 	} else {
 		line("  %-11s %s", "max_length", "not known")
 	}
+	if mark := p.Replayed.Value.String(); mark != "" {
+		key("replayed", mark, p.Replayed.Text, p.Replayed.Source, p.Replayed.Confidence)
+	}
 
 	line("\nRules, asked behind those of the configuration, before the built-in table")
 	if len(p.Rules) == 0 {

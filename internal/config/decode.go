@@ -170,6 +170,14 @@ func (d *decoder) idempotencyKey(v value, k *IdempotencyKey) {
 	k.Header = textproto.CanonicalMIMEHeaderKey(k.Header)
 	o.span("window", &k.Window)
 	integer(o, "max_length", &k.MaxLength)
+	if v, ok := o.take("replayed"); ok {
+		if text, ok := v.plain(); ok {
+			var err error
+			if k.Replayed, err = parseReplayMark(text); err != nil {
+				v.fail("%v", err)
+			}
+		}
+	}
 	o.done()
 }
 

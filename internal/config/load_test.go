@@ -67,7 +67,7 @@ operations:
 redis: {url: "redis://127.0.0.1:6379/0"}
 dependencies: {payrail: {base_url: https://a.example, idempotency_key: {header: X-Ref, window: 2h, max_length: 40}}}
 `)
-	if got, want := c.Kinds["charge"].IdempotencyKey, (IdempotencyKey{"X-Ref", time.Hour, 40}); got != want {
+	if got, want := c.Kinds["charge"].IdempotencyKey, (IdempotencyKey{"X-Ref", time.Hour, 40, ReplayMark{}}); got != want {
 		t.Errorf("charge has %v, want %v", got, want)
 	}
 	if got, want := c.Kinds["refund"].IdempotencyKey, c.Dependencies["payrail"].IdempotencyKey; got != want {

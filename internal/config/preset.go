@@ -24,6 +24,7 @@ type Preset struct {
 	Header      PresetFact[string]        // canonical name; "": no header carries a key
 	Window      PresetFact[time.Duration] // the shortest that is known; 0: not known
 	MaxLength   PresetFact[int]           // bytes; 0: not known, and the default holds
+	Replayed    PresetFact[ReplayMark]    // none: not known
 
 	Rules     []PresetFact[policy.RuleSpec] // asked after the configuration's own
 	Inquiry   *PresetInquiry                // nil: there is none that needs only what is known of every operation
@@ -120,7 +121,7 @@ func (c Confidence) allows(r policy.RuleSpec) string {
 
 // key returns k with what the preset says of it.
 func (p *Preset) key(k IdempotencyKey) IdempotencyKey {
-	k.Header, k.Window = p.Header.Value, p.Window.Value
+	k.Header, k.Window, k.Replayed = p.Header.Value, p.Window.Value, p.Replayed.Value
 	if p.MaxLength.Value > 0 {
 		k.MaxLength = p.MaxLength.Value
 	}

@@ -120,6 +120,18 @@ func (r *presetReader) idempotencyKey(v value) {
 		fact(r, f, &r.p.MaxLength, true)
 		f.done()
 	}
+	if v, ok := o.take("replayed"); ok {
+		var text string
+		f := v.object("value: \"Idempotent-Replayed: true\", ...")
+		f.text("value", &text)
+		mark, err := parseReplayMark(text)
+		if err != nil || text == "" {
+			f.fail("value must be a header or \"Header: value\" (%v)", err)
+		}
+		r.p.Replayed.Value = mark
+		fact(r, f, &r.p.Replayed, true)
+		f.done()
+	}
 	o.done()
 }
 

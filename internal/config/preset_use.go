@@ -68,6 +68,9 @@ func (u *PresetUse) key(path string, k IdempotencyKey, above *IdempotencyKey) {
 	if p.MaxLength.Value > 0 {
 		field("max_length", fmt.Sprint(k.MaxLength), fmt.Sprint(p.MaxLength.Value), p.MaxLength.Source, k.MaxLength == same.MaxLength)
 	}
+	if p.Replayed.Value != (ReplayMark{}) {
+		field("replayed", quoteEmpty(k.Replayed.String()), p.Replayed.Value.String(), p.Replayed.Source, k.Replayed == same.Replayed)
+	}
 }
 
 func quoteEmpty(text string) string {

@@ -130,6 +130,7 @@ type IdempotencyKey struct {
 	Header    string        // canonical name; "": no key is sent; default Idempotency-Key
 	Window    time.Duration // how long the dependency remembers a key; 0: not known, so no kind can be keyed; default 24 h
 	MaxLength int           // bytes of the longest key it takes, 1 to 1000; default 255
+	Replayed  ReplayMark    // how an answer says that it repeats an earlier one; only counted, nothing is decided by it; default none
 }
 
 // Kind says how operations of one sort are sent.

@@ -235,6 +235,11 @@ func (v *validator) idempotencyKey(path, fallback string, k IdempotencyKey) {
 			v.failFrom(path+".header", fallback+".header", "%v", err)
 		}
 	}
+	if k.Replayed != (ReplayMark{}) {
+		if err := checkToken(k.Replayed.Header); err != nil {
+			v.failFrom(path+".replayed", fallback+".replayed", "%v", err)
+		}
+	}
 	v.span(path+".window", k.Window)
 	v.between(path+".max_length", int64(k.MaxLength), 1, maxKeyLength, "no key would be short enough; for no key at all write header: \"\"")
 }
