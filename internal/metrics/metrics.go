@@ -51,6 +51,7 @@ type Metrics struct {
 	staleDeliveries *prometheus.CounterVec
 	rescued         *prometheus.CounterVec
 	lateResults     *prometheus.CounterVec
+	replays         *prometheus.CounterVec
 	conflicts       *prometheus.CounterVec
 
 	clockSteps         prometheus.Counter
@@ -98,6 +99,7 @@ func New(o Options) *Metrics {
 	m.submissions = m.counters("submissions_total", "Submissions by the ledger's answer.", "kind", "answer")
 	m.staleDeliveries = m.counters("stale_deliveries_total", "Deliveries dropped because the ledger had moved on.", "dependency")
 	m.rescued = m.counters("rescued_total", "Operations taken back from a lost worker.", "dependency")
+	m.replays = m.counters("idempotent_replays_total", "Answers to attempts that said that they repeat an earlier one, given under the same key.", "dependency")
 	m.lateResults = m.counters("late_results_total", "Results recorded by a worker that no longer held the claim.", "dependency")
 	m.conflicts = m.counters("conflicts_total", "Operations whose results contradict each other.", "dependency")
 
@@ -136,7 +138,7 @@ func (m *Metrics) Declare(deps []jobs.Dependency, kinds map[jobs.Kind]jobs.Depen
 				m.retriesRefused.WithLabelValues(d, string(r), string(c))
 			}
 		}
-		for _, v := range []*prometheus.CounterVec{m.staleDeliveries, m.rescued, m.lateResults, m.conflicts} {
+		for _, v := range []*prometheus.CounterVec{m.staleDeliveries, m.rescued, m.lateResults, m.conflicts, m.replays} {
 			v.WithLabelValues(d)
 		}
 		for _, v := range []*prometheus.HistogramVec{m.retryDelay, m.startLateness} {
@@ -259,6 +261,10 @@ func (m *Metrics) LedgerRollback() { m.rollbacks.Inc() }
 
 // ClockStep counts a step of Redis' clock.
 func (m *Metrics) ClockStep() { m.clockSteps.Inc() }
+
+// IdempotentReplay counts the answer to an attempt that said that it repeats an
+// earlier one, given under the same key.
+func (m *Metrics) IdempotentReplay(dep jobs.Dependency) { m.inc(m.replays, dep) }
 
 // ResultWriteRetry counts a result that was written again.
 func (m *Metrics) ResultWriteRetry() { m.resultWriteRetries.Inc() }

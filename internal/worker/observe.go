@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"redrive/internal/gateway"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/metrics"
@@ -60,6 +61,14 @@ func firstResult(res ledger.Result) metrics.Result {
 	switch {
 	case res.Class == jobs.ClassTimeout:
 		return metrics.ResultTimedOut
+// countReplay counts an answer that says that it repeats an earlier one: what it
+// answers was answered before, and that answer was lost, or its attempt was.
+func (c *conveyor) countReplay(k *kind, answer gateway.Answer) {
+	if k.target.KeyHeader != "" && k.replayed.In(answer.Sample.Header) {
+		c.r.o.Metrics.IdempotentReplay(c.d.name)
+	}
+}
+
 	case res.Outcome == jobs.OutcomeSucceeded, res.Class == jobs.Class4xx, res.Class == jobs.Class2xx:
 		return metrics.ResultOK
 	default:

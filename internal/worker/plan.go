@@ -45,6 +45,7 @@ type kind struct {
 	results     *policy.Results
 	inquiry     *config.Inquiry // nil: nobody can be asked
 	void        *jobs.VoidSpec  // nil: a late success is kept
+	replayed    config.ReplayMark
 }
 
 // newPlan takes what submissions are bound to from the same [jobs.KindSpec] that
@@ -73,7 +74,7 @@ func newPlan(c *config.Config) (*plan, error) {
 		written := c.Kinds[s.Kind]
 		d.kinds[s.Kind] = &kind{
 			name: s.Kind, maxAttempts: s.MaxAttempts, backoff: policy.Backoff{Base: written.Backoff.Base, Cap: written.Backoff.Cap},
-			results: written.Results, inquiry: written.Inquiry, void: written.VoidLate,
+			results: written.Results, inquiry: written.Inquiry, void: written.VoidLate, replayed: written.IdempotencyKey.Replayed,
 			target: ledger.Target{BaseURL: s.BaseURL, Idempotency: s.Idempotency, KeyHeader: s.KeyHeader,
 				KeyWindow: time.Duration(s.KeyWindowMS) * time.Millisecond, ClaimLease: policy.ClaimLease(d.timeout)},
 		}

@@ -16,6 +16,7 @@ import (
 // read says what an answer means and what comes next: by the rules of the
 // dependency, else by the table. Of a success it takes the kind's results.
 func (c *conveyor) read(k *kind, g *ledger.Grant, answer gateway.Answer, startedAt time.Time) ledger.Result {
+	c.countReplay(k, answer)
 	cl, _, ruled, errs := c.d.rules.Classify(answer.Sample, g.Idempotency)
 	c.complain(g, "rule cannot be evaluated and does not match", errs)
 	if !ruled {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"redrive/internal/config"
 	"redrive/internal/jobs"
 	"redrive/internal/sandbox"
 )
@@ -48,5 +49,41 @@ func TestT17AGatewayThatLosesRepliesChargesNobodyTwice(t *testing.T) {
 	}
 	if unknown == 0 || strings.Contains(fmt.Sprint(b.log.with("call")), "amount") {
 		t.Errorf("%d refunds of unknown outcome: the fault did nothing, or a body is in the log", unknown)
+	}
+}
+
+// The gateway says of an answer that it repeats an earlier one: each is counted, where
+// the configuration says how to tell, and is not to be found in the log.
+func TestAnswersThatRepeatAnEarlierOneAreCounted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	box := b.atSandbox(sandbox.Fault{Mode: sandbox.LostReplies, Share: new(1.0)})
+	b.config.Kinds["charge"].IdempotencyKey.Replayed = config.ReplayMark{Header: "Idempotent-Replayed", Value: "true"}
+	b.config.Kinds["report"].Request.Path = "/v1/charges" // no mark: nobody said what a replay looks like
+	const n = 5
+	b.submit("charge", n, payment)
+	b.submit("report", n, payment)
+	b.worker(overHTTP)
+	b.until(5*time.Second, "the first answers are lost", func() bool { return len(box.Ledger()) == 2*n })
+	if replays := b.value(`redrive_idempotent_replays_total{dependency="payrail"}`); replays != 0 {
+		t.Errorf("%v replays counted, and nothing was answered yet", replays)
+	}
+	b.misbehave(box, sandbox.Fault{Mode: sandbox.None})
+	b.ended(10*time.Second, jobs.Succeeded, 2*n)
+	b.until(time.Second, "each replay is counted", func() bool {
+		return b.value(`redrive_idempotent_replays_total{dependency="payrail"}`) == n
+	})
+	b.submit("charge", 2*n, func(i int, s *jobs.Submission) {
+		s.Key = jobs.Key(fmt.Sprint("later-", i))
+		payment(i, s)
+	})
+	b.ended(10*time.Second, jobs.Succeeded, 4*n)
+	if replays := b.value(`redrive_idempotent_replays_total{dependency="payrail"}`); replays != n {
+		t.Errorf("%v replays counted, want %d: a first answer repeats nothing", replays, n)
+	}
+	for _, e := range box.Ledger() {
+		if e.SideEffects != 1 {
+			t.Errorf("%s took effect %d times", e.Reference, e.SideEffects)
+		}
 	}
 }
