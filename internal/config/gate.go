@@ -132,6 +132,6 @@ func (v *validator) breaker(path string, d *Dependency) {
 // nobody meant anything by it.
 func (w *warnings) slowCall(c *Config, path string, d *Dependency) {
 	if at := path + ".breaker.slow_call"; d.Breaker.SlowCall >= d.Timeout && c.source.wrote(at) {
-		w.add(at, "%s is not less than the timeout of %s: a call is cut before it counts as slow (0s says so openly)", spanText(d.Breaker.SlowCall), spanText(d.Timeout))
+		w.add("slow-call-unreachable", at, "less than "+spanText(d.Timeout)+", or 0s", "%s is not less than the timeout of %s: a call is cut before it counts as slow (0s says so openly)", spanText(d.Breaker.SlowCall), spanText(d.Timeout))
 	}
 }

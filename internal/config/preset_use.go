@@ -182,7 +182,7 @@ func (w *warnings) preset(c *Config, d *Dependency) {
 		w.presetKey(at, k.IdempotencyKey.beside(d.IdempotencyKey), p, k.Idempotency == jobs.IdempotencyKeyed)
 		w.presetInquiry(at+".inquiry", k, d, p)
 		if stronger(k.Idempotency, p.Idempotency.Value) {
-			w.add(at+".idempotency", "%s promises more than preset %s knows of: %s", k.Idempotency, p.Name, p.Idempotency.Text)
+			w.add("preset-weaker-class", at+".idempotency", string(p.Idempotency.Value)+", unless the gateway promised more", "%s promises more than preset %s knows of: %s", k.Idempotency, p.Name, p.Idempotency.Text)
 		}
 	}
 }
@@ -206,14 +206,14 @@ func (k IdempotencyKey) beside(above IdempotencyKey) IdempotencyKey {
 func (w *warnings) presetKey(path string, k IdempotencyKey, p *Preset, keyed bool) {
 	path += ".idempotency_key"
 	if keyed && k.Header != "" && p.Header.Value != "" && k.Header != p.Header.Value {
-		w.add(path+".header", "preset %s knows %s: where the gateway does not read %s, every resend acts again", p.Name, p.Header.Value, k.Header)
+		w.add("preset-key-header", path+".header", p.Header.Value, "preset %s knows %s: where the gateway does not read %s, every resend acts again", p.Name, p.Header.Value, k.Header)
 	}
 	if p.Window.Value > 0 && k.Window > p.Window.Value {
-		w.add(path+".window", "%s is longer than preset %s knows of (%s): a resend in between could act again",
+		w.add("preset-key-window", path+".window", "at most "+spanText(p.Window.Value), "%s is longer than preset %s knows of (%s): a resend in between could act again",
 			spanText(k.Window), p.Name, spanText(p.Window.Value))
 	}
 	if p.MaxLength.Value > 0 && k.MaxLength > p.MaxLength.Value {
-		w.add(path+".max_length", "%d is more than preset %s knows of (%d): a longer key may be refused, or cut and then be another operation's",
+		w.add("preset-key-length", path+".max_length", fmt.Sprintf("at most %d", p.MaxLength.Value), "%d is more than preset %s knows of (%d): a longer key may be refused, or cut and then be another operation's",
 			k.MaxLength, p.Name, p.MaxLength.Value)
 	}
 }
@@ -226,10 +226,10 @@ func (w *warnings) presetInquiry(path string, k *Kind, d *Dependency, p *Preset)
 		return
 	}
 	if k.Inquiry.Settle < preset.Settle {
-		w.add(path+".settle", "%s is less than preset %s has (%s): what was done may not be found yet", spanText(k.Inquiry.Settle), p.Name, spanText(preset.Settle))
+		w.add("preset-settle-short", path+".settle", "at least "+spanText(preset.Settle), "%s is less than preset %s has (%s): what was done may not be found yet", spanText(k.Inquiry.Settle), p.Name, spanText(preset.Settle))
 	}
 	if preset.AfterNotFoundDead && !k.Inquiry.AfterNotFoundDead {
-		w.add(path+".after_not_found", "resend instead of dead, which preset %s has: it acts again unless %s", p.Name, p.Inquiry.Needs)
+		w.add("preset-resends-not-found", path+".after_not_found", "dead, unless what the preset needs is so", "resend instead of dead, which preset %s has: it acts again unless %s", p.Name, p.Inquiry.Needs)
 	}
 }
 
