@@ -184,6 +184,8 @@ func TestWrongUsageIsExitTwoAndSaysWhere(t *testing.T) {
 		{[]string{"demo", "--store", "disk"}, "worker demo: --store \"disk\": want one of auto, redis, memory\nSee worker demo --help.\n"},
 		{[]string{"demo", "-o", "yaml"}, "worker demo: --output \"yaml\": want one of text, json\nSee worker demo --help.\n"},
 		{[]string{"demo", "--log-level", "loud"}, "worker demo: --log-level: unknown log level \"loud\": want one of debug, info, warn, error\nSee worker demo --help.\n"},
+		{[]string{"demo", "--listen", "0.0.0.0:9100"}, "worker demo: --listen 0.0.0.0:9100: a demo is shown on this machine alone: want a loopback address such as 127.0.0.1:9100\nSee worker demo --help.\n"},
+		{[]string{"demo", "--listen", ":9100"}, "worker demo: --listen :9100: a demo is shown on this machine alone: want a loopback address such as 127.0.0.1:9100\nSee worker demo --help.\n"},
 		{[]string{"sandbox", "--fault", "x"}, "worker sandbox: --fault: unknown mode \"x\": want one of none, slow, down, refuse, lost_replies, flaky, rate_limit, decline, garbage, storm\nSee worker sandbox --help.\n"},
 		{[]string{"sandbox", "--idempotency-window", "-1s"}, "worker sandbox: --idempotency-window -1s: want 0 or more\nSee worker sandbox --help.\n"},
 		{[]string{"classify", "payrail"}, "worker classify: at least one of the flags in the group [status network] is required\nSee worker classify --help.\n"},

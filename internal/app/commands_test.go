@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -146,6 +147,32 @@ func TestDemoReportsAsJSONAndKeepsItsPromises(t *testing.T) {
 	}
 	if !strings.HasPrefix(b.stderr.String(), "store: miniredis, in memory") || !strings.Contains(b.stderr.String(), "gateway healthy") {
 		t.Errorf("nobody could see it move:\n%s", b.stderr)
+	}
+}
+
+func TestDemoShowsItsMetricsWhileItRuns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.start(t, "demo", "--operations", "40", "--fault", "down", "--store", "memory", "--workers", "2", "--listen", "127.0.0.1:0")
+	await(t, b.stderr, "metrics on http://127.0.0.1:")
+	await(t, b.stderr, "requests") // it moves
+	url, _, _ := strings.Cut(strings.TrimPrefix(b.stderr.String(), "metrics on "), "\n")
+	status, body := get(t, url)
+	for _, want := range []string{
+		`redrive_slots{dependency="payrail"} 32`, // those of both workers
+		`redrive_operations{dependency="payrail",state="waiting"} `,
+		`redrive_redis_durable 1`,
+	} {
+		if status != 200 || !strings.Contains(body, "\n"+want) {
+			t.Errorf("status %d, and not %s in\n%s", status, want, body)
+		}
+	}
+	if status, body := get(t, strings.TrimSuffix(url, "metrics")+"readyz"); status != 200 {
+		t.Errorf("not ready although it runs: %d %s", status, body)
+	}
+	r.stop(t)
+	if _, err := http.Get(url); err == nil {
+		t.Error("metrics are still served when the demo is over")
 	}
 }
 

@@ -6,11 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"redrive/internal/config"
+	"redrive/internal/httpapi"
+	"redrive/internal/ledger"
+	"redrive/internal/metrics"
 	"redrive/internal/rehearsal"
 	"redrive/internal/sandbox"
 )
@@ -38,7 +44,9 @@ is one on PATH, else in memory), the sandbox gateway and workers. A request path
 submits operations: some never attempted, some that timed out on it, some that were
 refused. What may not be sent again is asked about, where somebody can be asked.
 The report is judged against the gateway's own ledger; the exit code is 1 if a
-promise was broken. It needs no configuration and ends within a minute.`,
+promise was broken. It needs no configuration and ends within a minute.
+
+With --listen its metrics can be scraped while it runs, on loopback only.`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().IntVar(&o.Operations, "operations", 200, "how many are handed over")
@@ -59,6 +67,14 @@ promise was broken. It needs no configuration and ends within a minute.`,
 		}
 		ctx, done := p.interruptible(c.Context())
 		defer done()
+		if p.flags.Listen == "" {
+			return p.demo(ctx, o, output)
+		}
+		stop, err := p.watchDemo(&o, p.flags.Listen)
+		if err != nil {
+			return err
+		}
+		defer stop()
 		return p.demo(ctx, o, output)
 	})
 	return c
@@ -77,6 +93,47 @@ func checkDemo(o rehearsal.Options, output string) error {
 		return err
 	}
 	return oneOf("output", output, "text", "json")
+}
+
+// watchDemo serves the metrics of the demo to come until stop is called. The
+// environment's address is that of the real worker and none of the demo's.
+func (p *program) watchDemo(o *rehearsal.Options, addr string) (stop func(), err error) {
+	if host, _, err := net.SplitHostPort(addr); err != nil || !onLoopback(host) {
+		return nil, usageErrorf("--listen %s: a demo is shown on this machine alone: want a loopback address such as 127.0.0.1:9100", addr)
+	}
+	l, err := listen(addr, "--listen")
+	if err != nil {
+		return nil, err
+	}
+	m := metrics.New(metrics.Options{Version: build().version, Revision: build().revision, Schema: ledger.Schema})
+	m.RedisDurable(true) // the demo asks for durability volatile, which any store has
+	var started atomic.Bool
+	o.Metrics = m
+	o.LedgerFunc = func(l *ledger.Ledger) {
+		m.ObserveLedger(ledgerState(l))
+		started.Store(true)
+	}
+	server := httpapi.Serve(l, httpapi.Options{
+		AliveFunc: func() error { return nil },
+		ReadyFunc: func() []string {
+			if !started.Load() {
+				return []string{"the demo has not started yet"}
+			}
+			return nil
+		},
+		Metrics: m.Handler(),
+	})
+	fmt.Fprintf(p.stderr, "metrics on http://%s/metrics\n", l.Addr())
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = server.Close(ctx) // the report is written already: what a late reader misses is no fault of the demo
+	}, nil
+}
+
+func onLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (p *program) demo(ctx context.Context, o rehearsal.Options, output string) error {

@@ -16,6 +16,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/metrics"
 	"redrive/internal/policy"
 )
 
@@ -31,6 +32,7 @@ type requestPath struct {
 	specs   map[jobs.Kind]jobs.KindSpec
 	baseURL string
 	client  *http.Client
+	metrics *metrics.Metrics
 
 	mu   sync.Mutex // guards rand, handed, settled
 	rand *rand.Rand
@@ -39,8 +41,8 @@ type requestPath struct {
 	handed, settled []Order
 }
 
-func newRequestPath(l *ledger.Ledger, terms ledger.SubmitTerms, specs []jobs.KindSpec, baseURL string, r *rand.Rand) *requestPath {
-	p := &requestPath{ledger: l, terms: terms, specs: map[jobs.Kind]jobs.KindSpec{}, baseURL: baseURL, rand: r,
+func newRequestPath(l *ledger.Ledger, terms ledger.SubmitTerms, specs []jobs.KindSpec, baseURL string, r *rand.Rand, m *metrics.Metrics) *requestPath {
+	p := &requestPath{ledger: l, terms: terms, specs: map[jobs.Kind]jobs.KindSpec{}, baseURL: baseURL, rand: r, metrics: m,
 		// A connection a call: net/http resends on its own when a kept one dies, and
 		// then the request path would not know what it sent.
 		client: &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}}
@@ -90,6 +92,7 @@ func (p *requestPath) attempt(ctx context.Context, orders []Order, atOnce int) e
 func (p *requestPath) attemptOne(ctx context.Context, order *Order) error {
 	at := time.Now()
 	saw := p.call(ctx, order)
+	p.metrics.FirstAttempts(dependency, saw.result(), 1)
 	if saw.settled {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -108,6 +111,17 @@ type sight struct {
 	settled bool // the customer has an answer: there is nothing to hand over
 	outcome jobs.Outcome
 	class   jobs.Class
+}
+
+// result is how the call counts for the budget.
+func (s sight) result() metrics.Result {
+	switch {
+	case s.settled:
+		return metrics.ResultOK
+	case s.class == jobs.ClassTimeout:
+		return metrics.ResultTimedOut
+	}
+	return metrics.ResultFailed
 }
 
 // call makes the request path's one call.

@@ -10,6 +10,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/metrics"
 	"redrive/internal/sandbox"
 	"redrive/internal/worker"
 )
@@ -33,6 +34,12 @@ type Options struct {
 	// nobody watches.
 	ShowFunc func(Progress)
 	Log      *slog.Logger // what the parts have to say; nil: silent
+
+	// Metrics count what the workers and the request path do; nil: nobody looks.
+	Metrics *metrics.Metrics
+	// LedgerFunc is given the ledger before the first worker starts, for whoever shows
+	// its state. It can be read until Run returns. nil: nobody shows it.
+	LedgerFunc func(*ledger.Ledger)
 
 	// For tests: senderFunc wraps the client that workers send with, to break
 	// promises by it; noBreaker leaves the breaker closed; course makes it shorter (zero: [wholeCourse]); noInquiry:
@@ -83,6 +90,7 @@ func (p Progress) Ended() int {
 }
 
 const (
+	version                      = "demo" // of the workers, as they show it
 	dependency   jobs.Dependency = "payrail"
 	slots                        = 16
 	inquirySlots                 = slots / 4              // what a worker makes of them
@@ -113,6 +121,9 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.New(metrics.Options{Version: version, Schema: ledger.Schema})
 	}
 	s := &stage{o: o, began: time.Now(), draw: orderSource(o.Seed)}
 	defer func() { // deferred: a panic must not leave a redis-server behind

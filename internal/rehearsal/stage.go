@@ -70,16 +70,20 @@ func (s *stage) build(ctx context.Context) error {
 	}
 	s.later(rdb.Close)
 	s.ledger = ledger.New(rdb, s.config.Redis.Namespace)
+	if s.o.LedgerFunc != nil {
+		s.o.LedgerFunc(s.ledger)
+	}
 	for i := range s.o.Workers {
 		if err := s.startWorker(ctx, uint64(i)); err != nil {
 			return err
 		}
 	}
+	s.o.Metrics.Slots(dependency, slots*s.o.Workers) // each has told of its own, and the process has them all
 	d, specs := s.config.Dependencies[dependency], s.config.KindSpecs()
 	if err := s.ledger.BindKinds(ctx, specs); err != nil {
 		return err
 	}
-	s.path = newRequestPath(s.ledger, s.submitTerms(d), specs, s.baseURL, rand.New(rand.NewPCG(s.o.Seed, 2)))
+	s.path = newRequestPath(s.ledger, s.submitTerms(d), specs, s.baseURL, rand.New(rand.NewPCG(s.o.Seed, 2)), s.o.Metrics)
 	return nil
 }
 
@@ -183,7 +187,7 @@ func (s *stage) startWorker(ctx context.Context, n uint64) error {
 		sender = s.o.senderFunc(sender)
 	}
 	w, err := worker.New(worker.Options{Ledger: s.ledger, Queue: queue, Config: s.config, Sender: sender, Log: s.o.Log,
-		Rand: rand.New(rand.NewPCG(s.o.Seed, 3+n)), Version: "demo"})
+		Rand: rand.New(rand.NewPCG(s.o.Seed, 3+n)), Metrics: s.o.Metrics, Version: version})
 	if err != nil {
 		return err
 	}
