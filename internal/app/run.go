@@ -20,6 +20,7 @@ import (
 	"redrive/internal/httpapi"
 	"redrive/internal/ledger"
 	"redrive/internal/metrics"
+	"redrive/internal/tracing"
 	"redrive/internal/worker"
 )
 
@@ -54,7 +55,12 @@ func (p *program) redeliver(ctx context.Context) (err error) {
 
 	starting, abort := context.WithCancel(ctx)
 	defer abort()
-	u := &unit{program: p, config: c, log: log}
+	tracer, stopTracing, err := tracing.Start(ctx, tracing.Options{Program: "redrive-worker", Version: build().version, GetenvFunc: p.getenv, Log: log})
+	if err != nil {
+		return err
+	}
+	defer stopTracing() // after all that has spans has ended
+	u := &unit{program: p, config: c, log: log, tracer: tracer}
 	defer func() { err = errors.Join(err, u.tearDown()) }()
 	started := make(chan error, 1) // the goroutine below sends once
 	go func() { started <- u.start(starting) }()
@@ -88,6 +94,7 @@ type unit struct {
 	program *program
 	config  *config.Config
 	log     *slog.Logger
+	tracer  *tracing.Tracer
 	worker  *worker.Worker
 
 	undo []func() error // last first
@@ -137,7 +144,7 @@ func (u *unit) start(ctx context.Context) error {
 	m.ObserveLedger(ledgerState(l))
 	u.worker, err = worker.New(worker.Options{Ledger: l, Queue: queue, Config: u.config,
 		Sender: gateway.New(gateway.Options{UserAgent: "redrive/" + b.version}), Headers: worker.ConfigHeaders(u.config, u.program.getenv),
-		Metrics: m, Log: u.log, Version: b.version})
+		Metrics: m, Log: u.log, Tracer: u.tracer, Version: b.version})
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,10 @@ func (p *program) addCommand() *cobra.Command {
 			if cmd.Flags().Changed("new-attempt-of") && sub.NewAttemptOf == "" {
 				return usagef("--new-attempt-of: want KIND/KEY")
 			}
+			// The environment's is a convention: what is no trace context there is none, not a mistake of ours.
+			if around := p.getenv("TRACEPARENT"); sub.Traceparent == "" && jobs.CheckTraceparent(around) == nil {
+				sub.Traceparent = around
+			}
 			if err := f.fill(cmd, sub); err != nil {
 				return err
 			}
@@ -62,6 +66,7 @@ func (p *program) addCommand() *cobra.Command {
 	fs.StringVar(&sub.Deadline, "deadline", "", "no send after it: a `span` such as 2h, or RFC 3339 (default: the kind's)")
 	fs.StringVar(&sub.NotBefore, "not-before", "", "no send before this `instant` (RFC 3339)")
 	fs.StringVar(&sub.CorrelationID, "correlation-id", "", "found again in logs and at the dependency")
+	fs.StringVar(&sub.Traceparent, "traceparent", "", "W3C trace `context` that its attempts belong to (default: TRACEPARENT of the environment)")
 	fs.StringVar(&f.attempted, "attempted", "", "it was sent already; the worst `outcome`: not_sent, refused or unknown")
 	fs.IntVar(&f.attempts, "attempted-times", 1, "how often it was sent")
 	fs.StringVar(&f.firstSentAt, "first-sent-at", "", "`instant` of the first send (RFC 3339)")
@@ -143,8 +148,15 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 	if given {
 		setBody(sub, body, spec)
 	}
+	tracer, stopTracing, err := p.tracing(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
+	span := beginSubmit(tracer, sub, spec)
 	entry, err := prepare(sub, spec)
 	if err != nil {
+		span.end(nil, err)
 		if written := p.writeReceipt(refusal(sub, err)); written != nil {
 			return written
 		}
@@ -156,6 +168,7 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 	}
 	entry.Warnings = append(entry.Warnings, more...)
 	receipts, err := s.ledger.Submit(ctx, submitTerms(spec), []ledger.Entry{entry})
+	span.end(receipts, err)
 	if err != nil {
 		if ledger.WritesRefused(err) {
 			return &noted{err, "nothing was written: add the same again later"}

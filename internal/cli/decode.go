@@ -89,6 +89,8 @@ func decodeSubmission(text []byte) (*jobs.Submission, error) {
 			return v.text(&s.IdempotencyKey)
 		case "correlation_id":
 			return v.text(&s.CorrelationID)
+		case "traceparent":
+			return v.text(&s.Traceparent)
 		case "credential":
 			return v.text(&s.Credential)
 		case "new_attempt_of":

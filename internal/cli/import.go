@@ -64,6 +64,11 @@ func (p *program) importFile(ctx context.Context, path, rejectsPath string) (err
 	if err := s.fit(ctx); err != nil {
 		return err
 	}
+	tracer, stopTracing, err := p.tracing(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	r, err := createRejects(rejectsPath)
 	if err != nil {
 		return err
@@ -72,7 +77,7 @@ func (p *program) importFile(ctx context.Context, path, rejectsPath string) (err
 	if p.flags.output == asJSONL {
 		t.each = p.writeAnswer
 	}
-	im := &importer{session: s, lines: newLineReader(in), tally: t, seed: maphash.MakeSeed()}
+	im := &importer{tracer: tracer, session: s, lines: newLineReader(in), tally: t, seed: maphash.MakeSeed()}
 	failed := im.run(ctx)
 	if closed := r.close(); failed == nil {
 		failed = closed

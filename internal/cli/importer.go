@@ -13,6 +13,7 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/policy"
+	"redrive/internal/tracing"
 )
 
 // lanes submit at the same time, so that Redis has work while replies travel. All
@@ -25,6 +26,7 @@ type importer struct {
 	session *session
 	lines   *lineReader
 	tally   *tally
+	tracer  *tracing.Tracer
 	seed    maphash.Seed
 }
 
@@ -33,6 +35,7 @@ type item struct {
 	line inputLine
 	sub  *jobs.Submission
 	spec jobs.KindSpec
+	span submitSpan
 }
 
 // run submits everything, or stops at the first error of Redis or of reading. The
@@ -231,8 +234,10 @@ type batch struct {
 }
 
 func (im *importer) prepare(ctx context.Context, it item, b *batch) error {
+	it.span = beginSubmit(im.tracer, it.sub, it.spec)
 	entry, err := prepare(it.sub, it.spec)
 	if err != nil {
+		it.span.end(nil, err)
 		text, before := it.line.text()
 		return im.tally.reject(it.line, it.sub, column(text, before, err))
 	}
@@ -257,6 +262,7 @@ func (im *importer) submit(ctx context.Context, b *batch) error {
 		return err
 	}
 	for i, r := range receipts {
+		b.items[i].span.end(receipts[i:], nil)
 		if err := im.tally.receipt(b.items[i].line, r); err != nil {
 			return err
 		}

@@ -336,6 +336,7 @@ func factRows(o shown, d *ledger.Detail) [][]string {
 	}
 	add("credential", o.Credential)
 	add("correlation id", deref(o.CorrelationID))
+	add("traceparent", deref(o.Traceparent))
 	add("columns", pairsText(o.Columns))
 	if o.Chain != nil {
 		add("new attempt of", o.Chain.text(o.NewAttemptOf))

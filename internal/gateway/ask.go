@@ -15,6 +15,7 @@ type Question struct {
 	Header       http.Header // from the configuration, secrets resolved
 
 	CorrelationID string        // of the operation; "": none is sent
+	Traceparent   string        // W3C trace context; "": none is sent
 	Timeout       time.Duration // of the whole call, from Ask on; must be positive
 }
 
@@ -24,7 +25,7 @@ type Question struct {
 // and what it met is the answer: its sample is for [policy.Inquiry.Read].
 func (c *Client) Ask(ctx context.Context, q Question) Answer {
 	return c.Send(ctx, Call{
-		Request: jobs.Request{Method: q.Method, Path: q.Path, CorrelationID: q.CorrelationID},
+		Request: jobs.Request{Method: q.Method, Path: q.Path, CorrelationID: q.CorrelationID, Traceparent: q.Traceparent},
 		BaseURL: q.BaseURL,
 		Header:  q.Header,
 		// A read may go out as late as its answer could still be read: there is no claim to outlive.

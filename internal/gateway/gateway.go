@@ -64,8 +64,6 @@ type Call struct {
 	StartedAt time.Time     // taken before begin was called; carries wall and monotonic clock
 	SendBy    time.Duration // from StartedAt: the first application byte is not written later
 	Timeout   time.Duration // of the whole call, from Send on; must be positive
-
-	Traceparent string // W3C trace context; "": none
 }
 
 // Answer is what a call met.

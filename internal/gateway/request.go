@@ -47,7 +47,7 @@ func newRequest(ctx context.Context, call Call, userAgent string) (*http.Request
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	set("X-Correlation-Id", r.CorrelationID)
-	set("Traceparent", call.Traceparent)
+	set("Traceparent", call.Request.Traceparent)
 	if call.Attempt > 0 {
 		set("Redrive-Attempt", strconv.Itoa(call.Attempt))
 	}

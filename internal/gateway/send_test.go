@@ -26,7 +26,7 @@ func TestWhatIsSent(t *testing.T) {
 	call.Request.Headers = map[string]string{"X-Account": "a1", "X-Both": "theirs"}
 	call.Header = http.Header{"Authorization": {"Bearer s3cret"}, "x-both": {"ours"}}
 	call.KeyHeader = "Cko-Idempotency-Key"
-	call.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	call.Request.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	a := New(Options{UserAgent: "redrive/test"}).Send(t.Context(), call)
 	if c := checkAnswer(t, a); c.Outcome != jobs.OutcomeSucceeded || a.Err != "" || string(a.Kept) != `{"id":"ch_1"}` || a.KeptCut {
 		t.Fatalf("got %+v", a)
@@ -37,7 +37,7 @@ func TestWhatIsSent(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"Cko-Idempotency-Key": call.Request.IdempotencyKey, "Redrive-Attempt": "2", "X-Correlation-Id": "checkout-77",
-		"Traceparent": call.Traceparent, "Content-Type": "application/json", "User-Agent": "redrive/test",
+		"Traceparent": call.Request.Traceparent, "Content-Type": "application/json", "User-Agent": "redrive/test",
 		"Authorization": "Bearer s3cret", "X-Account": "a1", "X-Both": "ours", "Content-Length": "15", "Connection": "close",
 	} {
 		if values := req.Header.Values(name); len(values) != 1 && name != "Content-Length" && name != "Connection" || name != "Content-Length" && name != "Connection" && values[0] != want {

@@ -27,6 +27,7 @@ type Operation struct {
 	KeySafeUntil   *Instant    `json:"key_safe_until"`
 	Credential     string      `json:"credential"`
 	CorrelationID  *string     `json:"correlation_id"`
+	Traceparent    *string     `json:"traceparent"` // of the trace in which it was submitted
 
 	Columns map[string]string `json:"columns"`
 	Result  map[string]string `json:"result"`
@@ -83,6 +84,7 @@ type Request struct {
 	IdempotencyKey string `json:"-"`
 	CorrelationID  string `json:"-"`
 	Credential     string `json:"-"`
+	Traceparent    string `json:"-"` // W3C trace context of its submission; "": none
 }
 
 // KindSpec is what a worker publishes of a kind, without secrets, so that

@@ -29,7 +29,8 @@ type Submission struct {
 	CreatedAt      string            `json:"created_at,omitempty"`      // RFC 3339; default: acceptance
 	IdempotencyKey string            `json:"idempotency_key,omitempty"` // default: KIND:KEY
 	CorrelationID  string            `json:"correlation_id,omitempty"`
-	Credential     string            `json:"credential,omitempty"` // default: [DefaultCredential]
+	Traceparent    string            `json:"traceparent,omitempty"` // W3C trace context, see [CheckTraceparent]; sent with every attempt
+	Credential     string            `json:"credential,omitempty"`  // default: [DefaultCredential]
 	Params         map[string]string `json:"params,omitempty"`
 	Headers        map[string]string `json:"headers,omitempty"`
 

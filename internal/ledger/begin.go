@@ -31,6 +31,11 @@ type Begin struct {
 	Grant  *Grant    // with granted
 	Hold   jobs.Hold // with held
 	Ended  []Ended
+
+	// With held, of the operation: attempts so far, and what its last one met.
+	Sends         int
+	Class         jobs.Class
+	CorrelationID string
 }
 
 // Grant is the right to make one attempt, and all that is needed for it. Spans
@@ -53,6 +58,7 @@ type Grant struct {
 	Losses        int              // lost workers in a row so far
 	Begins        int64            // attempts written ahead, ever, this one included
 	Generation    int64            // of the breaker
+	Waited        time.Duration    // since the attempt before ended or, before the first, since the operation was created
 
 	Request jobs.Request
 	copy    string // the record's fields as JSON, to write it again if the store loses it
@@ -84,7 +90,7 @@ func (l *Ledger) Begin(ctx context.Context, t Terms, target Target, maxAttempts 
 		}
 		return Begin{Status: status, Grant: g}, nil
 	case BeginHeld:
-		return Begin{Status: status, Hold: jobs.Hold(r.At(1))}, nil
+		return Begin{Status: status, Hold: jobs.Hold(r.At(1)), Sends: int(r.Int(3)), Class: jobs.Class(r.At(4)), CorrelationID: r.At(5)}, nil
 	case BeginStale, BeginGone:
 		return Begin{Status: status}, nil
 	case BeginEnded:
@@ -106,7 +112,7 @@ func (g *Grant) Again(dep jobs.Dependency, target Target) (Entry, error) {
 	start, _, _ := strings.Cut(f["a"+n], ",")
 	return Entry{ID: g.ID, Dependency: dep, request: g.raw, meta: entryMeta{
 		ID: g.ID.String(), Fingerprint: f["fp"], Idempotency: f["idem"], WindowMS: number(f["window"]), BaseURL: target.BaseURL,
-		Credential: f["cred"], KeyHeader: target.KeyHeader, Key: f["ikey"], Correlation: f["corr"], DeadlineAt: number(f["deadline"]),
+		Credential: f["cred"], KeyHeader: target.KeyHeader, Key: f["ikey"], Correlation: f["corr"], Traceparent: f["tp"], DeadlineAt: number(f["deadline"]),
 		Created: number(f["created"]), Attempted: &reportedMeta{ID: "ledger:" + n + ":" + start, Outcome: string(jobs.OutcomeUnknown), N: 1,
 			First: number(start), Class: string(jobs.ClassWorkerLost), Codes: reportedCodes(jobs.OutcomeUnknown, jobs.ClassWorkerLost),
 			Counted: true, Keyed: target.KeyHeader != "", By: "w"},
@@ -138,10 +144,20 @@ func newGrant(id jobs.ID, runID string, raw []byte, m map[string]string) (*Grant
 	if err != nil {
 		return nil, err
 	}
-	request.IdempotencyKey, request.CorrelationID, request.Credential = m["ikey"], m["corr"], m["cred"]
+	request.IdempotencyKey, request.CorrelationID, request.Credential, request.Traceparent = m["ikey"], m["corr"], m["cred"], m["tp"]
+	g.Waited = waited(m)
 	g.Request = request
 	g.copy = recordCopy(g, m)
 	return g, nil
+}
+
+// waited reads how long the operation has waited when its attempt was written ahead.
+func waited(m map[string]string) time.Duration {
+	since := number(m["created"])
+	if before := strings.SplitN(m["prev"], ",", 5); len(before) > 3 {
+		since = number(before[0]) + number(before[3])
+	}
+	return max(ms(number(m["started"])-since), 0)
 }
 
 // Abandon gives back a delivery of which nothing was sent, after a begin without a

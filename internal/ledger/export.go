@@ -29,7 +29,7 @@ func (d *Detail) Submission(spec *jobs.KindSpec) (*jobs.Submission, error) {
 		return nil, fmt.Errorf("%s: %w", d.ID(), ErrNoRequest)
 	}
 	s := &jobs.Submission{Kind: d.Kind, Key: d.Key, ContentType: d.Request.ContentType, IdempotencyKey: d.IdempotencyKey,
-		CorrelationID: d.Request.CorrelationID, Params: maps.Clone(d.Request.Params), Headers: maps.Clone(d.Request.Headers),
+		CorrelationID: d.Request.CorrelationID, Traceparent: d.Request.Traceparent, Params: maps.Clone(d.Request.Params), Headers: maps.Clone(d.Request.Headers),
 		CreatedAt: d.CreatedAt.String(), NotBefore: d.NotBefore.String(), Deadline: d.DeadlineAt.String()}
 	if d.Credential != jobs.DefaultCredential {
 		s.Credential = d.Credential

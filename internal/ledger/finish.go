@@ -158,7 +158,7 @@ func recordCopy(g *Grant, m map[string]string) string {
 			fields[field] = v
 		}
 	}
-	for field, name := range map[string]string{"corr": "corr", "target": "unk_target"} {
+	for field, name := range map[string]string{"corr": "corr", "tp": "tp", "target": "unk_target"} {
 		if v := m[name]; v != "" {
 			fields[field] = v
 		}

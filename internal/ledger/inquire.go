@@ -21,7 +21,7 @@ type Question struct {
 	RunID  string            // to be given back with the answer
 	Bare   bool              // only the gateway knows it: there is no request
 	Result map[string]string // named values of an earlier answer
-	// Request is zero but for its key, credential and correlation id when Bare.
+	// Request is zero but for its key, credential, correlation id and traceparent when Bare.
 	Request jobs.Request
 
 	Generation    int64 // of the breaker, to be given back with the answer
@@ -85,13 +85,13 @@ func newQuestion(r luascript.Reply) (Question, error) {
 		}
 	}
 	q.Request.Credential, q.Request.IdempotencyKey, _ = strings.Cut(r[4], " ")
-	f := strings.SplitN(r[5], " ", 5)
-	if len(f) < 5 {
+	f := strings.SplitN(r[5], " ", 6)
+	if len(f) < 6 {
 		return Question{}, unexpected("inquire", r)
 	}
 	n := func(i int) int64 { v, _ := strconv.ParseInt(f[i], 10, 64); return v }
-	q.Used, q.Extra, q.Attempt, q.DeadlineLeft, q.CorrelationID = int(n(0)), int(n(1)), int(n(2)), ms(n(3)), f[4]
-	q.Request.CorrelationID = q.CorrelationID
+	q.Used, q.Extra, q.Attempt, q.DeadlineLeft, q.CorrelationID = int(n(0)), int(n(1)), int(n(2)), ms(n(3)), f[5]
+	q.Request.CorrelationID, q.Request.Traceparent = q.CorrelationID, dash(f[4])
 	return q, nil
 }
 

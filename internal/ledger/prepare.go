@@ -51,6 +51,7 @@ type entryMeta struct {
 	KeyHeader    string        `json:"keyheader,omitempty"`
 	Key          string        `json:"ikey,omitempty"`
 	Correlation  string        `json:"corr,omitempty"`
+	Traceparent  string        `json:"tp,omitempty"`
 	DeadlineAt   int64         `json:"deadline_at,omitempty"`
 	DeadlineSpan int64         `json:"deadline_span,omitempty"`
 	NotBefore    int64         `json:"not_before,omitempty"`
@@ -124,7 +125,7 @@ func Prepare(s *jobs.Submission, spec jobs.KindSpec) (Entry, error) {
 		return e, &FieldError{"params", err}
 	}
 	e.meta = entryMeta{ID: id.String(), Idempotency: string(spec.Idempotency), WindowMS: spec.KeyWindowMS, BaseURL: spec.BaseURL,
-		KeyHeader: spec.KeyHeader, Correlation: s.CorrelationID}
+		KeyHeader: spec.KeyHeader, Correlation: s.CorrelationID, Traceparent: s.Traceparent}
 	if err := e.names(s, spec); err != nil {
 		return e, err
 	}
@@ -264,6 +265,11 @@ func (e *Entry) names(s *jobs.Submission, spec jobs.KindSpec) error {
 	}
 	if err := checkText("correlation_id", s.CorrelationID); err != nil {
 		return err
+	}
+	if s.Traceparent != "" {
+		if err := jobs.CheckTraceparent(s.Traceparent); err != nil {
+			return &FieldError{"traceparent", err}
+		}
 	}
 	key := s.IdempotencyKey
 	if key == "" {

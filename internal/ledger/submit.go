@@ -134,7 +134,7 @@ func (e Entry) begun(target Target, runID string, facts []string) (*Grant, error
 	deadline := number(facts[3]) + number(facts[1])
 	return newGrant(e.ID, runID, e.request, map[string]string{"attempt": "1", "lease_left": facts[0], "deadline_left": facts[1], "seq": facts[2],
 		"started": facts[3], "target": facts[4], "used": "1", "unknown": "0", "class": string(class), "safe_for": safe, "ikey": key, "cred": credential,
-		"corr": e.meta.Correlation, "fp": e.meta.Fingerprint, "created": facts[3], "idem": e.meta.Idempotency,
+		"corr": e.meta.Correlation, "tp": e.meta.Traceparent, "fp": e.meta.Fingerprint, "created": facts[3], "idem": e.meta.Idempotency,
 		"deadline": strconv.FormatInt(deadline, 10), "window": strconv.FormatInt(e.meta.WindowMS, 10), "first": facts[3],
 		"generation": facts[5]})
 }

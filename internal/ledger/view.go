@@ -78,7 +78,7 @@ func (r detailReply) detail(p Place, spec *jobs.KindSpec) (*Detail, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.ID, err)
 		}
-		request.IdempotencyKey, request.CorrelationID, request.Credential = d.IdempotencyKey, record["corr"], d.Credential
+		request.IdempotencyKey, request.CorrelationID, request.Credential, request.Traceparent = d.IdempotencyKey, record["corr"], d.Credential, record["tp"]
 		d.Request = request
 		d.Columns = columns(spec, request.Body)
 	}
@@ -107,7 +107,7 @@ func operation(dep jobs.Dependency, id jobs.ID, f map[string]string, spec *jobs.
 		CreatedAt: jobs.AtMS(n("created")), NotBefore: jobs.AtMS(n("not_before")), NextAt: jobs.AtMS(n("next")),
 		DeadlineAt: jobs.AtMS(n("deadline")), FirstSentAt: firstSent(f), EndedAt: jobs.AtMS(n("ended")),
 		Idempotency: jobs.Idempotency(f["idem"]), IdempotencyKey: f["ikey"], KeySafeUntil: keySafeUntil(f),
-		Credential: orDefault(f["cred"]), CorrelationID: text("corr"), Batch: text("batch"), Intent: text("intent"),
+		Credential: orDefault(f["cred"]), CorrelationID: text("corr"), Traceparent: text("tp"), Batch: text("batch"), Intent: text("intent"),
 		Flags: []jobs.Flag{}, Columns: map[string]string{}, Result: map[string]string{}, EnteredAt: jobs.AtMS(n("since")),
 	}
 	if o.EnteredAt == nil { // a tombstone: it stays as it ended

@@ -97,7 +97,10 @@ func (i *inquirer) begin(ctx context.Context, q ledger.Question) {
 // ask makes one inquiry and writes its answer.
 func (i *inquirer) ask(ctx context.Context, q ledger.Question) {
 	r, k := i.c.r, i.c.d.kinds[q.ID.Kind]
+	span := r.o.Tracer.Inquiry(traced(i.c.d.name, q.ID, q.Request), time.Now())
+	q.Request.Traceparent = span.Traceparent()
 	in, class, sent := i.call(ctx, k, q)
+	span.EndInquiry(in.Answer, class, in.Status, in.Error)
 	if ctx.Err() != nil {
 		return // we stopped it: its lease brings it back, and it said nothing
 	}
@@ -140,7 +143,7 @@ func (i *inquirer) call(ctx context.Context, k *kind, q ledger.Question) (in led
 		return in, jobs.ClassOther, false
 	}
 	answer := r.o.Sender.Ask(ctx, gateway.Question{Method: k.inquiry.Method, Path: path, BaseURL: d.baseURL, Header: header,
-		CorrelationID: q.CorrelationID, Timeout: d.timeout})
+		CorrelationID: q.CorrelationID, Traceparent: q.Request.Traceparent, Timeout: d.timeout})
 	in.Status, in.Duration = answer.Sample.Status, answer.Duration
 	cl := policy.Classify(answer.Sample, jobs.IdempotencyNatural)
 	in.Said = d.said(cl, answer, true, r.random)

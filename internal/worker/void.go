@@ -96,6 +96,9 @@ func voidOf(id jobs.ID, v *jobs.VoidSpec, spec jobs.KindSpec, of *ledger.Detail)
 	if of.CorrelationID != nil {
 		s.CorrelationID = *of.CorrelationID
 	}
+	if of.Traceparent != nil {
+		s.Traceparent = *of.Traceparent
+	}
 	for name, from := range v.Params {
 		var value string
 		source, field, _ := strings.Cut(from, ".")

@@ -18,6 +18,7 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/metrics"
+	"redrive/internal/tracing"
 )
 
 // Sender makes attempts and inquiries over the network. [gateway.Client] is the one
@@ -58,6 +59,7 @@ type Options struct {
 	Headers HeaderFunc       // nil: those of Config, with secrets from the environment and from files
 	Metrics *metrics.Metrics // nil: counted and shown to nobody
 	Log     *slog.Logger     // nil: silent
+	Tracer  *tracing.Tracer  // nil: no traces; a stored traceparent is sent all the same
 	Rand    *rand.Rand       // jitter and backoff; nil: seeded by the system. Not used by others meanwhile
 	ID      string           // unique among live workers; "": host-pid-random
 	Version string           // of the binary, for the heartbeat; "": unknown

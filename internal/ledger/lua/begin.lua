@@ -8,8 +8,8 @@ ARGV     id, delivery, run (run id of this handler run)
          gate; keep_succeeded, keep_cancelled (ms)
 RETURNS  'granted', the stored request, and lines of name and value in turn: attempt, lease_left, deadline_left (ms), used, extra, unknown (1: an
          earlier attempt is unknown), safe_for (ms a resend stays safe, -1 = always, 0 = never), class, cred, ikey,
-         corr, fp, target, created, deadline, refusals, losses, delivery, ...
-         or 'stale' (not this delivery), 'gone' (no record or no request), 'held', why, ms | 'ended', state; then 'ended' pairs
+         corr, tp (traceparent), prev (the attempt before, as it is stored), fp, target, created, deadline, refusals, losses, delivery, ...
+         or 'stale' (not this delivery), 'gone' (no record or no request), 'held', why, ms, sends, class, corr | 'ended', state; then 'ended' pairs
 LIMIT    one operation
 INVARIANT grants only to the delivery that is released, once, and only what it was released for, in the breaker's same
          generation; the same run id asking again while it holds the claim
@@ -29,7 +29,7 @@ local function granted(n, class, target, before)
   -- One text: an answer of sixty items costs more than all else in here.
   return {'granted', request, table.concat({'attempt', int(n), 'lease_left', int(num(op.f.lease) - now), 'deadline_left', int(num(op.f.deadline) - now),
     'used', op.f.used or '0', 'extra', op.f.extra or '0', 'unknown', before, 'safe_for', int(safe_for), 'class', class,
-    'cred', op.f.cred or 'default', 'ikey', op.f.ikey or string.gsub(op.id, '/', ':', 1), 'corr', op.f.corr or '',
+    'cred', op.f.cred or 'default', 'ikey', op.f.ikey or string.gsub(op.id, '/', ':', 1), 'corr', op.f.corr or '', 'tp', op.f.tp or '', 'prev', op.f['a' .. int(n - 1)] or '',
     'fp', op.f.fp or '', 'target', target, 'created', op.f.created or '0', 'deadline', op.f.deadline or '0',
     'refusals', op.f.refusals or '0', 'losses', op.f.losses or '0', 'delivery', op.f.delivery or '0',
     'first', op.f.first or '0', 'safe', op.f.safe or '0', 'window', op.f.window or '0',
@@ -88,7 +88,7 @@ if why then
   gate.unprobe(g, op.id)
   record.move(op, 'waiting', now, now + wait)
   record.save(op)
-  return {'held', why, int(wait)}
+  return {'held', why, int(wait), op.f.sends or '0', op.f.class or '', op.f.corr or ''}
 end
 if grant == 'first' then gate.first(g, 1) end
 

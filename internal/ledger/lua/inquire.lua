@@ -8,7 +8,7 @@ ARGV     want           inquiries that this process can make now
          expect         Redis' clock in ms, as the caller expects it to be
 RETURNS  hold ('' or why no more are handed out), next (ms until it is worth asking again), the breaker's generation, news
          of the gate (see gate.news), then per inquiry 7 items
-         'ask', id, request, result, tries (this one included), '<credential> <idempotency key>', '<used> <extra> <attempt> <deadline left, ms> <corr>'
+         'ask', id, request, result, tries (this one included), '<credential> <idempotency key>', '<used> <extra> <attempt> <deadline left, ms> <traceparent or -> <corr>'
          'stepped' alone when Redis' clock is not where the caller expects it: nothing was decided
 LIMIT    100, and looks at 100
 INVARIANT each inquiry costs a token, the drain lane's turn or, while the breaker is half open, a probe's permit; one under way is handed to nobody else before its lease ends; attempts and
@@ -68,7 +68,7 @@ for _, id in ipairs(due) do
       ask.handed(op, A.run, now, arg('lease'))
       record.save(op)
       handed = handed + 1
-      local facts = table.concat({op.f.used or '0', op.f.extra or '0', op.f.sends or '0', int(num(op.f.deadline) - now), op.f.corr or ''}, ' ')
+      local facts = table.concat({op.f.used or '0', op.f.extra or '0', op.f.sends or '0', int(num(op.f.deadline) - now), op.f.tp or '-', op.f.corr or ''}, ' ')
       for _, item in ipairs({'ask', id, redis.call('GET', P .. 'request:' .. id) or '', op.f.result or '', op.f.tries,
         (op.f.cred or 'default') .. ' ' .. (op.f.ikey or string.gsub(id, '/', ':', 1)), facts}) do out[#out + 1] = item end
     end

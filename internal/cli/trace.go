@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+
+	"redrive/internal/jobs"
+	"redrive/internal/tracing"
+)
+
+// tracing begins it if the environment asks for it; stop sends what is left.
+func (p *program) tracing(ctx context.Context) (tracer *tracing.Tracer, stop func(), err error) {
+	return tracing.Start(ctx, tracing.Options{Program: "redrive-enqueue", Version: version(), GetenvFunc: p.getenv,
+		Log: slog.New(slog.NewTextHandler(p.stderr, nil))})
+}
+
+// submitSpan is the span of one submission.
+type submitSpan struct{ span tracing.Span }
+
+// beginSubmit begins the span of a submission and puts its context into it, unless what
+// the submission brings along is none: then it is left as it is, to be refused.
+func beginSubmit(t *tracing.Tracer, sub *jobs.Submission, spec jobs.KindSpec) submitSpan {
+	if sub.Traceparent != "" && jobs.CheckTraceparent(sub.Traceparent) != nil {
+		return submitSpan{}
+	}
+	span := t.Submit(tracing.About{Dependency: spec.Dependency, ID: sub.ID(), Correlation: sub.CorrelationID, Traceparent: sub.Traceparent})
+	sub.Traceparent = span.Traceparent()
+	return submitSpan{span}
+}
+
+// end ends it with the first of receipts, or with an error.
+func (s submitSpan) end(receipts []jobs.Receipt, err error) {
+	answer := jobs.Refused
+	if len(receipts) > 0 {
+		answer = receipts[0].Answer
+	}
+	s.span.EndSubmit(answer, err)
+}

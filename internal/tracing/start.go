@@ -1,0 +1,117 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+)
+
+const (
+	// flushWithin bounds how long a stop waits for the last spans: a collector that is
+	// away must not keep a worker from ending.
+	flushWithin = 3 * time.Second
+	// complainEvery is the least time between two lines about spans that were lost.
+	complainEvery = time.Minute
+)
+
+// Options say who is traced.
+type Options struct {
+	Program string // service.name unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES names another
+	Version string // service.version
+
+	// GetenvFunc reads the environment for whether there is tracing at all. The exporter
+	// reads its own variables (endpoint, headers, certificate, sampler, batches) from the
+	// process's environment.
+	GetenvFunc func(string) string
+	Log        *slog.Logger // told of spans that were lost; nil: nobody
+}
+
+// Start begins tracing if the environment asks for it: OTEL_TRACES_EXPORTER=otlp, or an
+// endpoint in OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT.
+// OTEL_SDK_DISABLED=true and OTEL_TRACES_EXPORTER=none turn it off. Spans are sent as
+// OTLP over HTTP (protobuf); another exporter or protocol is an error, not ignored.
+//
+// It returns the tracer (nil: off) and a function, never nil, that sends what is left,
+// within some seconds, and ends what Start began. Start sets the process's handler for
+// errors of OpenTelemetry, so call it once in a program.
+func Start(ctx context.Context, o Options) (*Tracer, func(), error) {
+	on, err := wanted(o.GetenvFunc)
+	if err != nil || !on {
+		return nil, func() {}, err
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, func() {}, fmt.Errorf("tracing: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),
+		resource.WithAttributes(attribute.String("service.name", o.Program), attribute.String("service.version", o.Version)),
+		resource.WithFromEnv()) // last: it wins
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+		return nil, func() {}, fmt.Errorf("tracing: OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	if o.Log != nil {
+		otel.SetErrorHandler(&complaints{log: o.Log})
+	}
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about))
+	stop := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), flushWithin)
+		defer cancel()
+		if err := provider.Shutdown(ctx); err != nil {
+			otel.Handle(err)
+		}
+	}
+	return New(provider), stop, nil
+}
+
+// wanted reads whether there is tracing.
+func wanted(getenv func(string) string) (bool, error) {
+	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
+		return false, nil
+	}
+	endpoint := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+	switch exporter := getenv("OTEL_TRACES_EXPORTER"); {
+	case exporter == "none", exporter == "" && endpoint == "":
+		return false, nil
+	case exporter != "" && exporter != "otlp":
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER %q: want otlp or none", exporter)
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		protocol := getenv(name)
+		if protocol == "" {
+			continue
+		}
+		if protocol != "http/protobuf" {
+			return false, fmt.Errorf("%s %q: want http/protobuf (collectors listen for it on port 4318)", name, protocol)
+		}
+		break // the more special one wins
+	}
+	return true, nil
+}
+
+// complaints says that spans were lost, at most once a minute.
+type complaints struct {
+	log  *slog.Logger
+	mu   sync.Mutex // guards last
+	last time.Time
+}
+
+// Handle is called by OpenTelemetry from any goroutine.
+func (c *complaints) Handle(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.last.IsZero() && time.Since(c.last) < complainEvery {
+		return
+	}
+	c.last = time.Now()
+	c.log.LogAttrs(context.Background(), slog.LevelWarn, "traces not delivered: operations are not affected", slog.Any("err", err))
+}
