@@ -1,0 +1,205 @@
+package outage
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/plotter"
+)
+
+// Figure is a picture of a [Report].
+type Figure struct {
+	Name    string // "calls"; also the name of its file, without what it ends in
+	Title   string
+	Caption string // what it shows, for a person who sees it
+	SVG     []byte // a whole file; the same for the same report
+}
+
+// Figures draws what there is to see, in the order of the page. What has no data
+// has no figure. It fails only where the report holds what is no number.
+func (r *Report) Figures() ([]Figure, error) {
+	var figures []Figure
+	for _, f := range []struct {
+		name, title, caption string
+		draw                 func(title, caption string) ([]byte, error)
+	}{
+		{"calls", "Calls at the gateway", "Calls per second that reach the gateway, the same orders from each client. What a client adds to the thick line is load that the gateway must bear while it is in trouble.", r.drawCalls},
+		{"failing", "Share of calls that fail", "Calls without a usable answer among all calls. The dashed lines are the instants at which alerts fired.", r.drawFailing},
+		{"alerts", "Alerts", "A dotted line: the rule holds, and has to for a while. Its end: the alert fires.", r.drawAlerts},
+		{"connections", "Connections held", "Most calls under way at once, per client. A request path with fewer slots than that turns customers away.", r.drawConnections},
+		{"customers", "Customers' seconds", "How long all customers together waited for the answer of the shop.", r.drawCustomers},
+		{"tokens", "Tokens of the budget", "What the shared budget still allows. First attempts fill it, calls beyond the first spend it.", r.drawTokens},
+		{"breaker", "Breaker", "Closed: calls may leave. Open: none does but first attempts of the request path. Half open: a few probes.", r.drawBreaker},
+		{"held", "Operations held, by reason", "Operations that are due and have not left, by what holds them.", r.drawHeld},
+		{"refused", "Retries refused so far, by reason", "Each is a retry that came due and was not let through: the earliest sign of trouble.", r.drawRefused},
+		{"backlog", "Backlog", "Operations that have not ended. It has to be empty at the end.", r.drawBacklog},
+		{"delays", "Delays before a retry", r.delaysCaption(), r.drawDelays},
+	} {
+		svg, err := f.draw(f.title, f.caption)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("draw figure %s: %w", f.name, err)
+		case svg != nil:
+			figures = append(figures, Figure{Name: f.name, Title: f.title, Caption: f.caption, SVG: svg})
+		}
+	}
+	return figures, nil
+}
+
+// stride is how many of n samples make one point of a line.
+func stride(n int) int { return max(1, (n+mostPoints-1)/mostPoints) }
+
+// perClient makes a line of each client that has samples. value sees the samples of
+// one point, and the seconds that they span; ok is false where there is no point.
+func (r *Report) perClient(value func(span []Sample, seconds float64) (y float64, ok bool)) []series {
+	var all []series
+	for _, a := range r.Clients {
+		s := series{name: string(a.Client), look: looks[a.Client]}
+		step := stride(len(a.Samples))
+		for from := 0; from < len(a.Samples); from += step {
+			span := a.Samples[from:min(from+step, len(a.Samples))]
+			seconds := r.Every.Seconds() * float64(len(span))
+			if y, ok := value(span, seconds); ok {
+				s.at = append(s.at, plotter.XY{X: span[len(span)-1].At.Seconds() - seconds/2, Y: y})
+			}
+		}
+		if len(s.at) > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (r *Report) drawCalls(title, alt string) ([]byte, error) {
+	// A logarithm has no nought: nothing at all is drawn at the foot of the axis.
+	const foot = 1.0
+	lines := r.perClient(func(span []Sample, seconds float64) (float64, bool) {
+		calls := 0
+		for _, s := range span {
+			calls += s.Calls
+		}
+		return max(float64(calls)/seconds, foot), true
+	})
+	if lines == nil {
+		return nil, nil
+	}
+	return chart{report: r, y: "calls per second", series: lines, log: true}.svg(title, alt)
+}
+
+func (r *Report) drawFailing(title, alt string) ([]byte, error) {
+	lines := r.perClient(func(span []Sample, _ float64) (float64, bool) {
+		calls, failed := 0, 0
+		for _, s := range span {
+			calls, failed = calls+s.Calls, failed+s.Failed
+		}
+		return 100 * float64(failed) / float64(max(calls, 1)), calls > 0
+	})
+	if lines == nil {
+		return nil, nil
+	}
+	c := chart{report: r, y: "% of calls that fail", series: lines}
+	for _, a := range r.Alerts {
+		if a.Fired {
+			c.marks = append(c.marks, mark{a.At, a.Name + " " + instant(a.At)})
+		}
+	}
+	return c.svg(title, alt)
+}
+
+func (r *Report) drawConnections(title, alt string) ([]byte, error) {
+	lines := r.perClient(func(span []Sample, _ float64) (float64, bool) {
+		most := 0
+		for _, s := range span {
+			most = max(most, s.Connections)
+		}
+		return float64(most), true
+	})
+	if lines == nil {
+		return nil, nil
+	}
+	return chart{report: r, y: "calls under way", series: lines}.svg(title, alt)
+}
+
+// gate makes a line of a value of the gate; each point shows the last of its samples.
+func (r *Report) gate(name string, look int, value func(GateSample) float64) series {
+	s := series{name: name, look: look}
+	step := stride(len(r.Gate))
+	for i := step - 1; i < len(r.Gate); i += step {
+		s.at = append(s.at, plotter.XY{X: r.Gate[i].At.Seconds(), Y: value(r.Gate[i])})
+	}
+	return s
+}
+
+func (r *Report) drawTokens(title, alt string) ([]byte, error) {
+	if len(r.Gate) == 0 {
+		return nil, nil
+	}
+	tokens := r.gate("", 0, func(g GateSample) float64 { return g.Tokens })
+	return chart{report: r, y: "tokens", series: []series{tokens}}.svg(title, alt)
+}
+
+func (r *Report) drawBacklog(title, alt string) ([]byte, error) {
+	if len(r.Gate) == 0 {
+		return nil, nil
+	}
+	backlog := r.gate("", 0, func(g GateSample) float64 { return float64(g.Backlog) })
+	return chart{report: r, y: "operations", series: []series{backlog}}.svg(title, alt)
+}
+
+// breakerLevels are the states of a breaker from healthy to not.
+var breakerLevels = []string{"closed", "half_open", "open"}
+
+// drawBreaker shows every change: a state may be shorter than one point of the
+// other figures.
+func (r *Report) drawBreaker(title, alt string) ([]byte, error) {
+	var line series
+	last := -1
+	for i, g := range r.Gate {
+		level := slices.Index(breakerLevels, g.Breaker)
+		if level < 0 {
+			return nil, fmt.Errorf("breaker at %s is %q: want one of %s", instant(g.At), g.Breaker, strings.Join(breakerLevels, ", "))
+		}
+		if last >= 0 && level != last {
+			line.at = append(line.at, plotter.XY{X: g.At.Seconds(), Y: float64(last)})
+		}
+		if level != last || i == len(r.Gate)-1 {
+			line.at = append(line.at, plotter.XY{X: g.At.Seconds(), Y: float64(level)})
+		}
+		last = level
+	}
+	if len(line.at) == 0 {
+		return nil, nil
+	}
+	return chart{report: r, series: []series{line}, levels: []string{"closed", "half open", "open"}, height: lowHeight}.svg(title, alt)
+}
+
+func (r *Report) drawHeld(title, alt string) ([]byte, error) {
+	return r.drawByReason("operations", title, alt, func(g GateSample) map[string]int64 { return g.Held })
+}
+
+func (r *Report) drawRefused(title, alt string) ([]byte, error) {
+	return r.drawByReason("retries refused", title, alt, func(g GateSample) map[string]int64 { return g.Refused })
+}
+
+// drawByReason draws a line for each reason that ever had a number, in the order of
+// the alphabet.
+func (r *Report) drawByReason(y, title, alt string, counts func(GateSample) map[string]int64) ([]byte, error) {
+	seen := map[string]bool{}
+	for _, g := range r.Gate {
+		for reason, n := range counts(g) {
+			if n > 0 {
+				seen[reason] = true
+			}
+		}
+	}
+	var lines []series
+	for i, reason := range slices.Sorted(maps.Keys(seen)) {
+		lines = append(lines, r.gate(reason, i, func(g GateSample) float64 { return float64(counts(g)[reason]) }))
+	}
+	if lines == nil {
+		return nil, nil
+	}
+	return chart{report: r, y: y, series: lines}.svg(title, alt)
+}
