@@ -20,6 +20,7 @@ import (
 	"redrive/internal/httpapi"
 	"redrive/internal/ledger"
 	"redrive/internal/metrics"
+	"redrive/internal/otlp"
 	"redrive/internal/tracing"
 	"redrive/internal/worker"
 )
@@ -55,7 +56,7 @@ func (p *program) redeliver(ctx context.Context) (err error) {
 
 	starting, abort := context.WithCancel(ctx)
 	defer abort()
-	tracer, stopTracing, err := tracing.Start(ctx, tracing.Options{Program: "redrive-worker", Version: build().version, GetenvFunc: p.getenv, Log: log})
+	tracer, stopTracing, err := otlp.Start(ctx, otlp.Options{Program: "redrive-worker", Version: build().version, GetenvFunc: p.getenv, Log: log})
 	if err != nil {
 		return err
 	}

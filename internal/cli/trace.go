@@ -5,12 +5,13 @@ import (
 	"log/slog"
 
 	"redrive/internal/jobs"
+	"redrive/internal/otlp"
 	"redrive/internal/tracing"
 )
 
 // tracing begins it if the environment asks for it; stop sends what is left.
 func (p *program) tracing(ctx context.Context) (tracer *tracing.Tracer, stop func(), err error) {
-	return tracing.Start(ctx, tracing.Options{Program: "redrive-enqueue", Version: version(), GetenvFunc: p.getenv,
+	return otlp.Start(ctx, otlp.Options{Program: "redrive-enqueue", Version: version(), GetenvFunc: p.getenv,
 		Log: slog.New(slog.NewTextHandler(p.stderr, nil))})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redrive/internal/attempt"
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -74,7 +75,7 @@ func (c *conveyor) deliver(ctx context.Context, d ledger.Delivery) {
 		c.attempt(ctx, k, d, b.Grant, startedAt)
 	case ledger.BeginHeld:
 		if d.Lane != ledger.LaneFirst {
-			c.r.refused(c.d.name, d.ID, 0, metrics.Refusal(b.Hold), "", "", slog.LevelInfo)
+			c.r.refused(c.d.name, d.ID, b.Sends, metrics.Refusal(b.Hold), b.Class, b.CorrelationID, slog.LevelInfo)
 		}
 	case ledger.BeginEnded:
 		c.r.endings(c.d.name, b.Ended)
@@ -144,9 +145,14 @@ func (c *conveyor) attempt(ctx context.Context, k *kind, d ledger.Delivery, g *l
 	var res ledger.Result
 	sent := false
 	sendAt := time.Now()
+	traced := traced(c.d.name, g.ID, g.Request)
+	c.r.o.Tracer.Wait(traced, g.Waited, startedAt)
+	span := c.r.o.Tracer.Attempt(traced, g.Attempt, sendAt)
+	g.Request.Traceparent = span.Traceparent()
 	if c.r.guard(g.ID.String(), func() { res = c.call(ctx, k, d, g, startedAt, &sent) }) {
 		res = panicResult(sent, time.Since(sendAt))
 	}
+	span.EndAttempt(res.Outcome, res.Class, res.Verdict, res.Status, res.Error)
 	c.memory.finish(g.RunID, res.Outcome, res.Class)
 	c.finish(ctx, k, g, res)
 	c.r.guard(g.ID.String(), func() { c.r.called(c.d.name, g, res, sent, g.DeadlineLeft-time.Since(startedAt)) })
@@ -160,8 +166,8 @@ func (c *conveyor) call(ctx context.Context, k *kind, d ledger.Delivery, g *ledg
 		// A secret that cannot be read now may be readable soon: as with a refused
 		// credential the operation waits. One that does not exist never will be.
 		cl := unsent(!errors.Is(err, ErrNoCredential), err.Error())
-		res := c.decide(k, g, cl, gateway.Answer{Err: err.Error()}, startedAt)
-		res.Said = c.d.said(cl, gateway.Answer{}, false, c.r.random)
+		res := c.judgeBy(k).Decide(g, cl, gateway.Answer{Err: err.Error()}, startedAt, c.r.random)
+		res.Said = attempt.Said(cl, gateway.Answer{}, c.d.slowCall, false, c.r.random)
 		return res
 	}
 	*sent = true
@@ -180,42 +186,6 @@ func (c *conveyor) lateness(d ledger.Delivery) time.Duration {
 		return 0
 	}
 	return max(now.Sub(d.DueAt), 0)
-}
-
-func (c *conveyor) decide(k *kind, g *ledger.Grant, cl policy.Classification, answer gateway.Answer, startedAt time.Time) ledger.Result {
-	elapsed := time.Since(startedAt)
-	used, refusals := g.Used, 0
-	if !policy.Counts(cl) {
-		used--
-	}
-	if cl.CredentialRefused {
-		refusals = g.Refusals + 1
-	}
-	next := policy.Decide(policy.DecideInput{
-		C: cl, Idempotency: g.Idempotency, UnknownBefore: g.UnknownBefore, ResendSafeFor: left(g.SafeFor, elapsed),
-		HasInquiry: k.inquiry != nil, Attempt: g.Attempt, Used: used, MaxAttempts: k.maxAttempts + g.Extra,
-		DeadlineIn: g.DeadlineLeft - elapsed, MinResponse: c.d.terms.MinResponse, Backoff: k.backoff,
-		CredentialRefusals: refusals, DependencyPaused: c.paused.Load(), Rand: c.r.random,
-	})
-	return resultOf(cl, next, answer)
-}
-
-// left is what remains of a span after a while; for ever stays for ever.
-func left(span, elapsed time.Duration) time.Duration {
-	if span == ledger.Always {
-		return policy.Forever
-	}
-	return span - elapsed
-}
-
-func resultOf(cl policy.Classification, next policy.Decision, answer gateway.Answer) ledger.Result {
-	return ledger.Result{
-		Outcome: cl.Outcome, Class: cl.Class, Status: answer.Sample.Status, Verdict: next.Verdict, Duration: answer.Duration,
-		Step: ledger.Step(next.Next), Reason: next.Reason, Delay: next.Delay,
-		Original: next.Next == policy.NextAsk && cl.Verdict == jobs.VerdictConflictRead,
-		Settles:  next.SettlesPrior, Acted: cl.Acted, Counted: next.Counted, CredentialRefused: cl.CredentialRefused, Again: next.Again,
-		Error: answer.Err, Body: answer.Kept,
-	}
 }
 
 // finish writes a result. It does not end with ctx: a result must be written also

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"redrive/internal/attempt"
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -146,7 +147,7 @@ func (i *inquirer) call(ctx context.Context, k *kind, q ledger.Question) (in led
 		CorrelationID: q.CorrelationID, Traceparent: q.Request.Traceparent, Timeout: d.timeout})
 	in.Status, in.Duration = answer.Sample.Status, answer.Duration
 	cl := policy.Classify(answer.Sample, jobs.IdempotencyNatural)
-	in.Said = d.said(cl, answer, true, r.random)
+	in.Said = attempt.Said(cl, answer, d.slowCall, true, r.random)
 	in.Delay = policy.Wait(cl.Hint.Wait, in.Delay, r.random)
 	if in.Answer, _, err = k.inquiry.Read.Read(answer.Sample); err != nil {
 		in.Error = err.Error()

@@ -12,6 +12,7 @@ import (
 	"redrive/internal/ledger"
 	"redrive/internal/metrics"
 	"redrive/internal/policy"
+	"redrive/internal/tracing"
 )
 
 // about names an operation and a delivery in a log line. What is unknown is left out.
@@ -24,6 +25,11 @@ func about(dep jobs.Dependency, id jobs.ID, attempt int, correlation string) []s
 		attrs = append(attrs, slog.String("correlation_id", correlation))
 	}
 	return attrs
+}
+
+// traced names an operation in its spans.
+func traced(dep jobs.Dependency, id jobs.ID, request jobs.Request) tracing.About {
+	return tracing.About{Dependency: dep, ID: id, Correlation: request.CorrelationID, Traceparent: request.Traceparent}
 }
 
 // called logs an attempt and, if the Sender was called for it, counts the call.
@@ -55,12 +61,6 @@ func (r *run) called(dep jobs.Dependency, g *ledger.Grant, res ledger.Result, se
 	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "call", attrs...)
 }
 
-// firstResult is how a first attempt went, as the budget sees it: a decline is the
-// operation's affair, not the dependency's failure.
-func firstResult(res ledger.Result) metrics.Result {
-	switch {
-	case res.Class == jobs.ClassTimeout:
-		return metrics.ResultTimedOut
 // countReplay counts an answer that says that it repeats an earlier one: what it
 // answers was answered before, and that answer was lost, or its attempt was.
 func (c *conveyor) countReplay(k *kind, answer gateway.Answer) {
@@ -69,6 +69,12 @@ func (c *conveyor) countReplay(k *kind, answer gateway.Answer) {
 	}
 }
 
+// firstResult is how a first attempt went, as the budget sees it: a decline is the
+// operation's affair, not the dependency's failure.
+func firstResult(res ledger.Result) metrics.Result {
+	switch {
+	case res.Class == jobs.ClassTimeout:
+		return metrics.ResultTimedOut
 	case res.Outcome == jobs.OutcomeSucceeded, res.Class == jobs.Class4xx, res.Class == jobs.Class2xx:
 		return metrics.ResultOK
 	default:
@@ -80,7 +86,7 @@ func (c *conveyor) countReplay(k *kind, answer gateway.Answer) {
 // refuses the retries that were left.
 func (r *run) endings(dep jobs.Dependency, ends []ledger.Ended) {
 	for _, e := range ends {
-		r.o.Metrics.OperationEnded(e.ID.Kind, e.State, e.Reason, e.Sends)
+		r.o.Metrics.OperationEnded(e.ID.Kind, e.State, e.Reason, e.Sends+e.Inquiries)
 		if e.State != jobs.Succeeded {
 			r.refused(dep, e.ID, e.Sends, refusalOf(e), e.Class, e.CorrelationID, slog.LevelWarn)
 		}

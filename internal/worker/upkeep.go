@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"redrive/internal/attempt"
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -216,7 +217,7 @@ func (r *run) lostResult(d *dependency, k *kind, l ledger.Lost) ledger.Result {
 		DeadlineIn: l.DeadlineLeft, MinResponse: d.terms.MinResponse, Backoff: k.backoff,
 		WorkerLosses: losses, Rand: r.random,
 	})
-	return resultOf(cl, next, gateway.Answer{Duration: l.Age, Err: "the worker was lost"})
+	return attempt.Result(cl, next, gateway.Answer{Duration: l.Age, Err: "the worker was lost"})
 }
 
 // lostBlindly is the result of a lost attempt of an unknown kind: begin looks again

@@ -1,4 +1,6 @@
-package tracing
+// Package otlp sends the spans of package tracing to a collector, if the environment asks
+// for it by the variables that OpenTelemetry has fixed: see [Start].
+package otlp
 
 import (
 	"context"
@@ -14,6 +16,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"redrive/internal/tracing"
 )
 
 const (
@@ -44,7 +48,7 @@ type Options struct {
 // It returns the tracer (nil: off) and a function, never nil, that sends what is left,
 // within some seconds, and ends what Start began. Start sets the process's handler for
 // errors of OpenTelemetry, so call it once in a program.
-func Start(ctx context.Context, o Options) (*Tracer, func(), error) {
+func Start(ctx context.Context, o Options) (*tracing.Tracer, func(), error) {
 	on, err := wanted(o.GetenvFunc)
 	if err != nil || !on {
 		return nil, func() {}, err
@@ -70,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Tracer, func(), error) {
 			otel.Handle(err)
 		}
 	}
-	return New(provider), stop, nil
+	return tracing.New(provider), stop, nil
 }
 
 // wanted reads whether there is tracing.
