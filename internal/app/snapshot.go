@@ -36,7 +36,7 @@ func ledgerState(l *ledger.Ledger) metrics.SnapshotFunc {
 // stateOf is a snapshot and the gate in the words of the metrics.
 func stateOf(s ledger.Snapshot, g ledger.GateState) metrics.DependencySnapshot {
 	out := metrics.DependencySnapshot{Dependency: s.Dependency, Operations: map[jobs.State]int64{}, Held: heldBy(g),
-		DeadLetters: map[jobs.Kind]map[jobs.Reason]int64{},
+		DeadLetters: map[jobs.Kind]map[jobs.Reason]int64{}, Submissions: map[jobs.Kind]map[jobs.Answer]int64{},
 		Tokens:      float64(g.Gate.TokensMilli) / 1000, Cap: float64(g.InForce.Cap), Ratio: float64(g.InForce.RatioMilli) / 1000,
 		Overridden: g.Gate.Override.UntilMS > g.ReadAt.UnixMilli(), Paused: s.Paused, Breaker: string(g.Gate.State),
 		DrainETA: g.Forecast.ETA, DrainStuck: g.Forecast.ETA == budget.Never, DeadlineMisses: g.Forecast.Misses}
@@ -49,6 +49,12 @@ func stateOf(s ledger.Snapshot, g ledger.GateState) metrics.DependencySnapshot {
 			out.DeadLetters[c.Kind] = map[jobs.Reason]int64{}
 		}
 		out.DeadLetters[c.Kind][c.Reason] += c.N
+	}
+	for _, n := range s.Submitted {
+		if out.Submissions[n.Kind] == nil {
+			out.Submissions[n.Kind] = map[jobs.Answer]int64{}
+		}
+		out.Submissions[n.Kind][n.Answer] += n.N
 	}
 	if !s.OldestDueAt.IsZero() {
 		out.OldestDueAge = max(s.ReadAt.Sub(s.OldestDueAt), 0)

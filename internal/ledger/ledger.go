@@ -146,6 +146,7 @@ type Ended struct {
 	Reason        jobs.Reason // "" unless State is dead
 	Class         jobs.Class  // of the last attempt; "" when there was none
 	Sends         int
+	Inquiries     int
 	CorrelationID string
 }
 
@@ -155,11 +156,11 @@ func ended(r luascript.Reply, from int) []Ended {
 		if r[i] != "ended" {
 			continue
 		}
-		f := strings.SplitN(r[i+1], " ", 6)
-		if len(f) == 6 {
+		f := strings.SplitN(r[i+1], " ", 7)
+		if len(f) == 7 {
 			id, _ := jobs.ParseID(f[0])
 			out = append(out, Ended{ID: id, State: jobs.State(f[1]), Reason: jobs.Reason(dash(f[2])), Class: jobs.Class(dash(f[3])),
-				Sends: int(luascript.Reply{f[4]}.Int(0)), CorrelationID: dash(f[5])})
+				Sends: int(number(f[4])), Inquiries: int(number(f[5])), CorrelationID: dash(f[6])})
 		}
 		i++
 	}

@@ -61,6 +61,28 @@ type Snapshot struct {
 
 	RolledBackAt       time.Time // since when the store is known to have lost attempts; zero: it has not, or a person resumed
 	OldestUnresolvedAt time.Time // since when the first that will be given up has been unresolved; zero: none is
+
+	Submitted []Submitted // one for each kind and answer that was ever given
+}
+
+// Submitted is how often the submit script gave an answer to operations of a kind,
+// since the store is in use. It knows neither [jobs.Unsure], which is accepted and only
+// not on enough replicas yet, nor what is refused before it comes to Redis.
+type Submitted struct {
+	Kind   jobs.Kind
+	Answer jobs.Answer
+	N      int64
+}
+
+// submitted reads the hash that submit.lua counts in.
+func submitted(raw map[string]string) []Submitted {
+	out := make([]Submitted, 0, len(raw))
+	for field, n := range raw {
+		if kind, answer, ok := strings.Cut(field, " "); ok {
+			out = append(out, Submitted{Kind: jobs.Kind(kind), Answer: jobs.Answer(answer), N: number(n)})
+		}
+	}
+	return out
 }
 
 // Snapshot reads the state of a dependency without touching any operation but the
@@ -74,6 +96,7 @@ func (l *Ledger) Snapshot(ctx context.Context, dep jobs.Dependency) (Snapshot, e
 	unresolved := pipe.ZRange(ctx, l.key(dep, "giveup"), 0, 0)
 	gate := pipe.HGetAll(ctx, l.key(dep, "gate"))
 	seq := pipe.Get(ctx, l.key(dep, "seq"))
+	answers := pipe.HGetAll(ctx, l.key(dep, "submitted"))
 	now := pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
 		return Snapshot{}, fmt.Errorf("read state of %s: %w", dep, err)
@@ -83,7 +106,7 @@ func (l *Ledger) Snapshot(ctx context.Context, dep jobs.Dependency) (Snapshot, e
 		return Snapshot{}, err
 	}
 	s := Snapshot{Dependency: dep, Counts: counts, DueFirst: first.Val(), DueRetry: retry.Val(), TokensMilli: -1, Begins: number(seq.Val()),
-		ReadAt: now.Val().UTC()}
+		ReadAt: now.Val().UTC(), Submitted: submitted(answers.Val())}
 	g := gate.Val()
 	if _, err := strconv.ParseInt(g["tokens"], 10, 64); err == nil {
 		s.TokensMilli = number(g["tokens"])

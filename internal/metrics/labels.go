@@ -62,6 +62,13 @@ const (
 	BreakerHalfOpen = "half_open"
 )
 
+// Ends lists the states in which operations end.
+var Ends = []jobs.State{jobs.Succeeded, jobs.Dead, jobs.Cancelled}
+
+// Answers lists the answers that the ledger counts. [jobs.Unsure] is none of its own:
+// such a submission is accepted, and whoever submitted it waits for replicas.
+var Answers = []jobs.Answer{jobs.Accepted, jobs.Duplicate, jobs.Conflict, jobs.Refused}
+
 // BreakerStates lists the states of the breaker.
 var BreakerStates = []string{BreakerClosed, BreakerOpen, BreakerHalfOpen}
 
@@ -113,6 +120,19 @@ func (d *declared) kind(kind jobs.Kind) string {
 		return string(kind)
 	}
 	return other
+}
+
+// pair labels a call: a kind counts under its own name at its own dependency alone.
+func (d *declared) pair(dep jobs.Dependency, kind jobs.Kind) (dependency, kindLabel string) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	switch {
+	case !d.dependencies[dep]:
+		return other, other
+	case d.kinds[kind] != dep:
+		return string(dep), other
+	}
+	return string(dep), string(kind)
 }
 
 // allKinds returns the declared kinds in order.

@@ -47,12 +47,11 @@ type Metrics struct {
 	ended           *prometheus.CounterVec
 	operationCalls  *prometheus.HistogramVec
 	deadExpired     *prometheus.CounterVec
-	submissions     *prometheus.CounterVec
 	staleDeliveries *prometheus.CounterVec
 	rescued         *prometheus.CounterVec
 	lateResults     *prometheus.CounterVec
-	replays         *prometheus.CounterVec
 	conflicts       *prometheus.CounterVec
+	replays         *prometheus.CounterVec
 
 	clockSteps         prometheus.Counter
 	rollbacks          prometheus.Counter
@@ -66,7 +65,7 @@ type Metrics struct {
 // Bucket bounds, in seconds unless said otherwise. Durations of calls span what
 // a timeout may be set to, delays what a backoff or a Retry-After may ask for.
 var (
-	callBuckets     = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	callBuckets     = []float64{.1, .25, .5, 1, 2, 5, 15} // few: there is one histogram for each sort of call and class
 	delayBuckets    = []float64{.1, .5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400}
 	latenessBuckets = []float64{.001, .005, .01, .025, .05, .1, .25, 1, 5, 30, 300, 3600}
 	amplifyBuckets  = []float64{1, 2, 3, 4, 5, 8, 13, 25, 50, 100} // calls
@@ -96,12 +95,11 @@ func New(o Options) *Metrics {
 	m.ended = m.counters("operations_ended_total", "Operations that ended, by state; the reason is that of a dead letter.", "kind", "state", "reason")
 	m.operationCalls = m.histograms("operation_calls", "Network calls per ended operation: the amplification.", amplifyBuckets, "kind")
 	m.deadExpired = m.counters("dead_letters_expired_total", "Dead letters removed because retention.dead had passed.", "kind", "reason")
-	m.submissions = m.counters("submissions_total", "Submissions by the ledger's answer.", "kind", "answer")
 	m.staleDeliveries = m.counters("stale_deliveries_total", "Deliveries dropped because the ledger had moved on.", "dependency")
 	m.rescued = m.counters("rescued_total", "Operations taken back from a lost worker.", "dependency")
-	m.replays = m.counters("idempotent_replays_total", "Answers to attempts that said that they repeat an earlier one, given under the same key.", "dependency")
 	m.lateResults = m.counters("late_results_total", "Results recorded by a worker that no longer held the claim.", "dependency")
 	m.conflicts = m.counters("conflicts_total", "Operations whose results contradict each other.", "dependency")
+	m.replays = m.counters("idempotent_replays_total", "Answers to attempts that said that they repeat an earlier one, given under the same key.", "dependency")
 
 	m.rollbacks = m.counter("ledger_rollbacks_total", "Times that Redis was found to have lost attempts it had acknowledged.")
 	m.clockSteps = m.counter("clock_steps_total", "Steps of Redis' clock against this process's monotonic clock.")
@@ -144,6 +142,13 @@ func (m *Metrics) Declare(deps []jobs.Dependency, kinds map[jobs.Kind]jobs.Depen
 		for _, v := range []*prometheus.HistogramVec{m.retryDelay, m.startLateness} {
 			v.WithLabelValues(d)
 		}
+		for _, call := range Calls {
+			for _, c := range jobs.Classes {
+				if timed(c) {
+					m.callDuration.WithLabelValues(d, string(call), string(c))
+				}
+			}
+		}
 		m.slotsBusy.WithLabelValues(d)
 	}
 	for kind, dep := range kinds {
@@ -157,12 +162,12 @@ func (m *Metrics) Declare(deps []jobs.Dependency, kinds map[jobs.Kind]jobs.Depen
 			m.ended.WithLabelValues(k, string(jobs.Dead), string(r))
 			m.deadExpired.WithLabelValues(k, string(r))
 		}
-		m.ended.WithLabelValues(k, string(jobs.Succeeded), "")
-		m.ended.WithLabelValues(k, string(jobs.Cancelled), "")
-		m.operationCalls.WithLabelValues(k)
-		for _, a := range jobs.Answers {
-			m.submissions.WithLabelValues(k, string(a))
+		for _, end := range Ends {
+			if end != jobs.Dead {
+				m.ended.WithLabelValues(k, string(end), "")
+			}
 		}
+		m.operationCalls.WithLabelValues(k)
 	}
 }
 
@@ -174,12 +179,20 @@ func (m *Metrics) Handler() http.Handler {
 // Gatherer gives the metrics to a reader inside the process, such as a test.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-// Call counts one network call and how long it took.
+// Call counts one network call and how long it took. The durations of undeclared
+// dependencies, which have nothing in common, are not kept.
 func (m *Metrics) Call(dep jobs.Dependency, kind jobs.Kind, call Call, class jobs.Class, took time.Duration) {
-	d, c, cl := m.declared.dependency(dep), label(call, Calls), label(class, jobs.Classes)
-	m.calls.WithLabelValues(d, m.declared.kind(kind), c, cl).Inc()
-	m.callDuration.WithLabelValues(d, c, cl).Observe(took.Seconds())
+	d, k := m.declared.pair(dep, kind)
+	c, cl := label(call, Calls), jobs.Class(label(class, jobs.Classes))
+	m.calls.WithLabelValues(d, k, c, string(cl)).Inc()
+	if d != other && c != other && timed(cl) {
+		m.callDuration.WithLabelValues(d, c, string(cl)).Observe(took.Seconds())
+	}
 }
+
+// timed reports whether calls of a class have a duration: of one that died with its
+// worker nobody knows it.
+func timed(c jobs.Class) bool { return c != jobs.ClassWorkerLost }
 
 // FirstAttempts counts n first attempts, a worker's or the request path's.
 func (m *Metrics) FirstAttempts(dep jobs.Dependency, result Result, n int) {
@@ -187,9 +200,14 @@ func (m *Metrics) FirstAttempts(dep jobs.Dependency, result Result, n int) {
 }
 
 // RetryRefused counts a retry that could not go when it was due, or was stopped;
-// class is that of the operation's last answer.
+// class is that of the operation's last answer; for an undeclared dependency it is
+// "other", as everything about it.
 func (m *Metrics) RetryRefused(dep jobs.Dependency, why Refusal, class jobs.Class) {
-	m.retriesRefused.WithLabelValues(m.declared.dependency(dep), label(why, Refusals), label(class, jobs.Classes)).Inc()
+	d, cl := m.declared.dependency(dep), label(class, jobs.Classes)
+	if d == other {
+		cl = other
+	}
+	m.retriesRefused.WithLabelValues(d, label(why, Refusals), cl).Inc()
 }
 
 // RetryDelay observes the delay given to an operation's next attempt.
@@ -226,18 +244,13 @@ func (m *Metrics) Polled(dep jobs.Dependency, at time.Time) {
 // counts for [jobs.Dead] alone.
 func (m *Metrics) OperationEnded(kind jobs.Kind, state jobs.State, reason jobs.Reason, calls int) {
 	k := m.declared.kind(kind)
-	m.ended.WithLabelValues(k, label(state, jobs.States), endLabel(state, reason)).Inc()
+	m.ended.WithLabelValues(k, label(state, Ends), endLabel(state, reason)).Inc()
 	m.operationCalls.WithLabelValues(k).Observe(float64(calls))
 }
 
 // DeadLettersExpired counts n dead letters that retention removed.
 func (m *Metrics) DeadLettersExpired(kind jobs.Kind, reason jobs.Reason, n int) {
 	m.deadExpired.WithLabelValues(m.declared.kind(kind), label(reason, jobs.Reasons)).Add(float64(n))
-}
-
-// Submission counts one submission by the ledger's answer.
-func (m *Metrics) Submission(kind jobs.Kind, answer jobs.Answer) {
-	m.submissions.WithLabelValues(m.declared.kind(kind), label(answer, jobs.Answers)).Inc()
 }
 
 // StaleDelivery counts a delivery that was dropped because the ledger had moved on.
@@ -252,6 +265,10 @@ func (m *Metrics) LateResult(dep jobs.Dependency) { m.inc(m.lateResults, dep) }
 // Conflict counts an operation whose results contradict each other.
 func (m *Metrics) Conflict(dep jobs.Dependency) { m.inc(m.conflicts, dep) }
 
+// IdempotentReplay counts the answer to an attempt that said that it repeats an
+// earlier one, given under the same key.
+func (m *Metrics) IdempotentReplay(dep jobs.Dependency) { m.inc(m.replays, dep) }
+
 func (m *Metrics) inc(v *prometheus.CounterVec, dep jobs.Dependency) {
 	v.WithLabelValues(m.declared.dependency(dep)).Inc()
 }
@@ -261,10 +278,6 @@ func (m *Metrics) LedgerRollback() { m.rollbacks.Inc() }
 
 // ClockStep counts a step of Redis' clock.
 func (m *Metrics) ClockStep() { m.clockSteps.Inc() }
-
-// IdempotentReplay counts the answer to an attempt that said that it repeats an
-// earlier one, given under the same key.
-func (m *Metrics) IdempotentReplay(dep jobs.Dependency) { m.inc(m.replays, dep) }
 
 // ResultWriteRetry counts a result that was written again.
 func (m *Metrics) ResultWriteRetry() { m.resultWriteRetries.Inc() }

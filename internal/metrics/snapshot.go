@@ -37,6 +37,10 @@ type DependencySnapshot struct {
 	DeadlineMisses int64         // operations of the backlog that will not be sent before their deadline at this rate
 
 	DeadLetters map[jobs.Kind]map[jobs.Reason]int64
+
+	// Submissions are those that the ledger answered since it began to count, by whom
+	// ever they were made; a missing answer counts 0. They only grow.
+	Submissions map[jobs.Kind]map[jobs.Answer]int64
 }
 
 // drainETA is DrainETA in seconds, infinite while nothing leaves.
@@ -77,6 +81,7 @@ var (
 	etaDesc        = desc("drain_eta_seconds", "Until the backlog has left at the rate of this moment: 0 without backlog, +Inf while nobody knows.", "dependency")
 	missesDesc     = desc("deadline_misses_forecast", "Operations of the backlog that will not be sent before their deadline at the rate of this moment.", "dependency")
 	deadDesc       = desc("dead_letters", "Dead letters that wait for a person.", "kind", "reason")
+	submittedDesc  = desc("submissions_total", "Submissions of all processes by the ledger's answer.", "kind", "answer")
 )
 
 // ledgerCollector reads the ledger when it is scraped.
@@ -89,7 +94,7 @@ type ledgerCollector struct {
 // Describe implements prometheus.Collector.
 func (*ledgerCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{tokensDesc, capDesc, ratioDesc, overrideDesc, pausedDesc, breakerDesc, operationsDesc, heldDesc,
-		dueAgeDesc, askAgeDesc, etaDesc, missesDesc, deadDesc} {
+		dueAgeDesc, askAgeDesc, etaDesc, missesDesc, deadDesc, submittedDesc} {
 		ch <- d
 	}
 }
@@ -106,13 +111,7 @@ func (c *ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	dead := map[string]map[string]int64{}
-	for _, kind := range c.declared.allKinds() {
-		dead[string(kind)] = map[string]int64{}
-		for _, r := range jobs.Reasons {
-			dead[string(kind)][string(r)] = 0
-		}
-	}
+	dead, submitted := perKind(c.declared, jobs.Reasons), perKind(c.declared, Answers)
 	for _, s := range c.merge(read) {
 		dep := string(s.Dependency)
 		if dep != other { // several gates have no common number
@@ -135,21 +134,13 @@ func (c *ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(askAgeDesc, s.OldestUnresolvedAge.Seconds(), dep)
 		gauge(etaDesc, s.drainETA(), dep)
 		gauge(missesDesc, float64(s.DeadlineMisses), dep)
-		for kind, byReason := range s.DeadLetters {
-			k := c.declared.kind(kind)
-			if dead[k] == nil {
-				dead[k] = map[string]int64{}
-			}
-			for reason, n := range byReason {
-				dead[k][label(reason, jobs.Reasons)] += n
-			}
-		}
+		dead.add(c.declared, s.DeadLetters)
+		submitted.add(c.declared, s.Submissions)
 	}
-	for kind, byReason := range dead {
-		for reason, n := range byReason {
-			gauge(deadDesc, float64(n), kind, reason)
-		}
-	}
+	dead.each(func(kind, reason string, n int64) { gauge(deadDesc, float64(n), kind, reason) })
+	submitted.each(func(kind, answer string, n int64) {
+		ch <- prometheus.MustNewConstMetric(submittedDesc, prometheus.CounterValue, float64(n), kind, answer)
+	})
 }
 
 // merge puts the dependencies that stand in Redis but not in this process's
@@ -161,6 +152,7 @@ func (c *ledgerCollector) merge(read []DependencySnapshot) []DependencySnapshot 
 		Operations:  map[jobs.State]int64{},
 		Held:        map[jobs.Hold]int64{},
 		DeadLetters: map[jobs.Kind]map[jobs.Reason]int64{},
+		Submissions: map[jobs.Kind]map[jobs.Answer]int64{},
 	}
 	undeclared := false
 	for _, s := range read {
@@ -175,14 +167,8 @@ func (c *ledgerCollector) merge(read []DependencySnapshot) []DependencySnapshot 
 		for hold, n := range s.Held {
 			rest.Held[hold] += n
 		}
-		for kind, byReason := range s.DeadLetters {
-			if rest.DeadLetters[kind] == nil {
-				rest.DeadLetters[kind] = map[jobs.Reason]int64{}
-			}
-			for reason, n := range byReason {
-				rest.DeadLetters[kind][reason] += n
-			}
-		}
+		sum(rest.DeadLetters, s.DeadLetters)
+		sum(rest.Submissions, s.Submissions)
 		rest.OldestDueAge = max(rest.OldestDueAge, s.OldestDueAge)
 		rest.OldestUnresolvedAge = max(rest.OldestUnresolvedAge, s.OldestUnresolvedAge)
 		rest.DrainETA = max(rest.DrainETA, s.DrainETA)

@@ -7,7 +7,7 @@
 -- Invariant (P2): an operation is in exactly one state and in exactly the index
 -- of that state; counts change in the same step. Only record.move changes a state.
 local record = {}
-local ended = {} -- what left for an end in this call, told to the caller: 'id state reason class sends'
+local ended = {} -- what left for an end in this call, told to the caller: 'id state reason class sends inquiries corr'
 before[#before + 1] = function() ended = {} end
 
 function record.load(id)
@@ -244,7 +244,7 @@ function record.move(op, state, now, score, extra)
     record.set(op, 'ended', int(now))
     record.set(op, 'cancel', nil)
     record.set(op, 'orphan', nil)
-    ended[#ended + 1] = table.concat({id, state, op.f.reason or '-', op.f.class or '-', op.f.sends or '0', op.f.corr or '-'}, ' ')
+    ended[#ended + 1] = table.concat({id, state, op.f.reason or '-', op.f.class or '-', op.f.sends or '0', op.f.inquiries or '0', op.f.corr or '-'}, ' ')
   elseif from == 'dead' or from == 'cancelled' then
     record.set(op, 'ended', nil)
   end

@@ -16,7 +16,7 @@ ARGV     n              operations in this call
          publishes 'ms until due' on <KEYS[1]>:nudge when what it let in is due before all that waits
 RETURNS  per operation 6 items: answer, state, applied, next_at (ms or ''), merged (1 or ''), detail (differing
          fields of a conflict, why it was refused, or of an attempt begun here '<lease left> <deadline left> <attempts
-         written ahead> <start> <target> <generation of the breaker>'); then 'ended', '<id state reason class sends corr>' pairs
+         written ahead> <start> <target> <generation of the breaker>'); then 'ended', '<id state reason class sends inquiries corr>' pairs
 LIMIT    100 operations a call
 INVARIANT submitting the same request again changes nothing but for a send of the request path that is not
          recorded yet: it is added and never dropped; the same report twice is added once; an attempt is begun
@@ -30,8 +30,13 @@ local backlog = record.backlog()
 local head = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')[2]
 local soonest -- next_at of what this call let in
 local out = {}
+local answered = {} -- how often each answer was given, for the metrics
 
-local function say(verdict, op, merged, detail)
+local function say(e, verdict, op, merged, detail)
+  if not (e.att and e.att.by) then -- a worker that tells of its own submits nothing
+    local field = string.match(e.id, '^[^/]*') .. ' ' .. verdict
+    answered[field] = (answered[field] or 0) + 1
+  end
   out[#out + 1] = verdict
   out[#out + 1] = op and op.f.state or ''
   out[#out + 1] = op and record.applied(op) or 'unknown'
@@ -169,7 +174,7 @@ local function same_key(e, members)
 end
 
 local function refuse(e, why)
-  say('refused', nil, false, why)
+  say(e, 'refused', nil, false, why)
 end
 
 for i = 1, arg('n') do
@@ -197,13 +202,13 @@ for i = 1, arg('n') do
       end
     end
     if same and e.run and claim.held_by(op, e.run) then
-      say('accepted', op, false, begun(op, e)) -- its reply was lost
+      say(e, 'accepted', op, false, begun(op, e)) -- its reply was lost
     elseif same and e.of and e.of ~= op.f.of then
-      say('conflict', op, merged, 'new_attempt_of')
+      say(e, 'conflict', op, merged, 'new_attempt_of')
     elseif same then
-      say('duplicate', op, merged)
+      say(e, 'duplicate', op, merged)
     else
-      say('conflict', op, merged, identity.differs(op.f.fp or '', e.fp))
+      say(e, 'conflict', op, merged, identity.differs(op.f.fp or '', e.fp))
     end
   else
     local unknown = att and att.outcome == 'unknown'
@@ -275,12 +280,14 @@ for i = 1, arg('n') do
       end
       if att then known_success(op, att) end
       record.save(op)
-      say('accepted', op, false, here and begun(op, e) or barred)
+      say(e, 'accepted', op, false, here and begun(op, e) or barred)
     end
   end
 end
 if filled then gate.save() end
 -- Workers sleep until what they know to be next, at most a second. Only a new head
+-- What cannot be counted (a full Redis takes no write, and yet answers a duplicate) is answered all the same.
+for field, n in pairs(answered) do redis.pcall('HINCRBY', P .. 'submitted', field, n) end
 -- can be due before that. Whoever may not publish (ACL) costs that second, no more.
 if soonest and soonest <= now + 1000 and (not head or soonest < num(head)) then
   redis.pcall('PUBLISH', P .. 'nudge', int(soonest - now))
