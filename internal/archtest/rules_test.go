@@ -31,7 +31,7 @@ var order = []struct {
 		"what an answer means is one piece of code for whoever sends; it sends nothing itself"},
 	{[]string{"internal/attempt", "internal/metrics", "internal/tracing"}, []string{"internal/worker"},
 		"the worker joins ledger, policy and gateway; none of them knows it"},
-	{[]string{"internal/ledger", "internal/metrics"}, []string{"internal/requestpath"},
+	{[]string{"internal/ledger"}, []string{"internal/requestpath"},
 		"a request path tells the gate what it sent; it neither sends nor redelivers here"},
 	{[]string{"internal/jobs", "internal/policy", "internal/config"}, []string{"internal/analysis"},
 		"what a configuration leads to is asked of the code that decides; nothing is sent or stored to find it out"},

@@ -83,6 +83,20 @@ const (
 var Classes = []Class{Class2xx, Class429, Class503, Class5xx, Class4xx, ClassTimeout, ClassReset,
 	ClassConnect, ClassDNS, ClassTLS, ClassWorkerLost, ClassOther}
 
+// Result is how a first attempt went, as the budget and the breaker see it: a decline is
+// ok, for the dependency worked.
+type Result string
+
+// The results of first attempts.
+const (
+	ResultOK       Result = "ok"
+	ResultFailed   Result = "failed"
+	ResultTimedOut Result = "timed_out"
+)
+
+// Results lists every result of a first attempt.
+var Results = []Result{ResultOK, ResultFailed, ResultTimedOut}
+
 // Verdict is what the classifier makes of an answer for one idempotency class.
 type Verdict string
 

@@ -14,7 +14,6 @@ import (
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
-	"redrive/internal/metrics"
 )
 
 const (
@@ -50,8 +49,10 @@ type Options struct {
 	// minute. By as much may the budget's deposits be late, and only then.
 	Keep time.Duration
 
-	Log     *slog.Logger     // nil: silent
-	Metrics *metrics.Metrics // counts first_attempts_total; the caller declares the dependencies. nil: counted nowhere
+	Log *slog.Logger // nil: silent
+	// CountFunc is told what was recorded, some times a second, for first_attempts_total;
+	// from one goroutine for each dependency. nil: it is counted nowhere.
+	CountFunc func(dep jobs.Dependency, result jobs.Result, n int)
 }
 
 // withDefaults fills in what is 0, and refuses what cannot work.
@@ -136,7 +137,7 @@ func New(l *ledger.Ledger, o Options) (*Recorder, error) {
 // ok, for the dependency worked. A result that stands in no list counts as failed. What
 // was not sent must not be recorded, nor what a submission reports, unless that says
 // that it is counted. It never blocks, whatever Redis does.
-func (r *Recorder) Record(dep jobs.Dependency, result metrics.Result) {
+func (r *Recorder) Record(dep jobs.Dependency, result jobs.Result) {
 	if t := r.tally(dep); t != nil {
 		t.record(result)
 	}
@@ -277,12 +278,12 @@ func (r *Recorder) flush(t *tally, by time.Time) error {
 
 // count counts what was collected, whether or not the gate hears of it.
 func (r *Recorder) count(dep jobs.Dependency, c counts) {
-	if r.o.Metrics == nil {
+	if r.o.CountFunc == nil {
 		return
 	}
-	for i, result := range metrics.Results {
+	for i, result := range jobs.Results {
 		if c[i] > 0 {
-			r.o.Metrics.FirstAttempts(dep, result, int(c[i]))
+			r.o.CountFunc(dep, result, int(c[i]))
 		}
 	}
 }

@@ -8,10 +8,9 @@ import (
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
-	"redrive/internal/metrics"
 )
 
-// counts are first attempts by how they ended, in the order of [metrics.Results].
+// counts are first attempts by how they ended, in the order of [jobs.Results].
 type counts [3]int64
 
 func (c counts) sum() int64 { return c[0] + c[1] + c[2] }
@@ -43,10 +42,10 @@ type tally struct {
 	failing     bool
 }
 
-func (t *tally) record(result metrics.Result) {
-	i := slices.Index(metrics.Results, result)
+func (t *tally) record(result jobs.Result) {
+	i := slices.Index(jobs.Results, result)
 	if i < 0 {
-		i = slices.Index(metrics.Results, metrics.ResultFailed)
+		i = slices.Index(jobs.Results, jobs.ResultFailed)
 	}
 	t.counted[i].Add(1)
 }
