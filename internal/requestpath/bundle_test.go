@@ -136,7 +136,7 @@ func setup(t testing.TB, client redis.UniversalClient, o Options) *bundle {
 	b := &bundle{TB: t, link: &link{UniversalClient: client}, gates: ledger.New(client, "test"), log: &logged{}, metrics: metrics.New(metrics.Options{})}
 	b.metrics.Declare([]jobs.Dependency{dep}, nil)
 	b.worker(dep)
-	o.Log, o.Metrics = slog.New(slog.NewTextHandler(b.log, nil)), b.metrics
+	o.Log, o.CountFunc = slog.New(slog.NewTextHandler(b.log, nil)), b.metrics.FirstAttempts
 	var err error
 	if b.Recorder, err = New(ledger.New(b.link, "test"), o); err != nil {
 		t.Fatal(err)
