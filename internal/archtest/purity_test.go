@@ -13,7 +13,7 @@ import (
 
 // pure are the packages whose answer depends on their arguments alone, so that
 // a decision can be tested in microseconds and replayed from a log.
-var pure = []string{"internal/jobs", "internal/policy"}
+var pure = []string{"internal/jobs", "internal/policy", "internal/analysis"}
 
 // clocks are the functions of package time that read or await a clock.
 var clocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
