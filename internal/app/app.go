@@ -110,7 +110,7 @@ func (p *program) root() *cobra.Command {
 	f.StringVar(&p.flags.Listen, "listen", "", "`address` of health and metrics (else REDRIVE_LISTEN, listen)")
 	f.StringVar(&p.flags.LogLevel, "log-level", "", "debug, info, warn or error (else REDRIVE_LOG_LEVEL, log.level)")
 	f.StringVar(&p.flags.LogFormat, "log-format", "", "auto, text or json (else REDRIVE_LOG_FORMAT, log.format)")
-	root.AddCommand(p.runCommand(), p.checkCommand(), p.demoCommand(), p.sandboxCommand(), p.classifyCommand(), p.presetsCommand(), p.versionCommand())
+	root.AddCommand(p.runCommand(), p.checkCommand(), p.policyCommand(), p.demoCommand(), p.sandboxCommand(), p.classifyCommand(), p.presetsCommand(), p.versionCommand())
 	return root
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"redrive/internal/analysis"
 	"redrive/internal/config"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -19,11 +20,13 @@ import (
 func (p *program) checkCommand() *cobra.Command {
 	var offline, live bool
 	var known string
+	load := analysis.DefaultLoad()
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Say what is wrong with the configuration, its secrets and the Redis, and where",
 		Long: `Say what is wrong with the configuration, its secrets and the Redis, and where.
-It changes nothing. The exit code is 1 if anything is wrong.
+It changes nothing. The exit code is 1 if anything is wrong. What the configuration leads
+to is worked out for a load, as in worker policy; state your own with the same flags.
 
 With --live it also asks each inquiry for an operation that cannot exist, which must
 be answered not_found, and with --known for one that the gateway knows.`,
@@ -33,13 +36,17 @@ be answered not_found, and with --known for one that the gateway knows.`,
 	c.Flags().BoolVar(&live, "live", false, "also ask the inquiry of each kind, under each credential, at the real gateway")
 	c.Flags().StringVar(&known, "known", "", "with --live: an operation that the gateway knows, `KIND/KEY`, to ask for too")
 	c.MarkFlagsMutuallyExclusive("offline", "live")
+	loadFlags(c, &load)
 	c.RunE = p.begin(func(c *cobra.Command, _ []string) error {
 		id, err := knownFlag(known, live)
 		if err != nil {
 			return err
 		}
+		if err := checkLoad(load); err != nil {
+			return err
+		}
 		k := &check{program: p}
-		k.config(offline)
+		k.config(offline, load)
 		if k.c != nil && !offline {
 			k.redis(c.Context())
 		}
@@ -107,7 +114,7 @@ func countText(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-func (k *check) config(offline bool) {
+func (k *check) config(offline bool, load analysis.Load) {
 	c, err := k.program.open()
 	if err != nil {
 		k.wrong("%s", err)
@@ -124,9 +131,7 @@ func (k *check) config(offline bool) {
 		}
 	}
 	k.presets()
-	for _, w := range c.Warnings() {
-		k.warn("%s", w)
-	}
+	k.findings(load)
 }
 
 // presets shows what presets put into force, and where the file says something else.

@@ -16,7 +16,8 @@ import (
 )
 
 // noInquiry is what check says of the unsafe kind of working.
-const noInquiry = "warning  operations.payout: it is of class none and has no inquiry: unknown outcomes end as dead(unsafe) and need a person\n"
+const noInquiry = "warning  operations.payout: it is of class none and has no inquiry: unknown outcomes end as dead(unsafe) and need a person\n" +
+	"         right: an inquiry, or a class that the gateway keeps (no-inquiry)\n"
 
 func TestCheckListsEverythingThatIsWrong(t *testing.T) {
 	t.Parallel()
