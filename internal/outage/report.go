@@ -72,9 +72,10 @@ type Account struct {
 	CustomerSeconds float64       `json:"customer_seconds"`  // that all customers waited together
 	Succeeded       int           `json:"succeeded"`         // orders that the gateway applied once, and whose client knows it
 	Failed          int           `json:"failed"`            // orders that their client gave up on
+	Declined        int           `json:"declined"`          // orders that the gateway refused for good, which their client knows
 	ChargedTwice    int           `json:"charged_twice"`     // orders that the gateway applied more than once
 	Unknowingly     int           `json:"unknowingly"`       // orders that the gateway applied and the client gave up on or does not know of
-	RetriesOn4xx    int           `json:"retries_on_4xx"`    // calls made again after a 4xx other than 408, 425 and 429
+	RetriesOn4xx    int           `json:"retries_on_4xx"`    // calls made again after a 4xx other than 408, 425, 429, and 409 where it says that the first is still under way
 	Samples         []Sample      `json:"samples"`
 }
 
