@@ -11,6 +11,8 @@ SECONDS ?= 60
 SEED ?= 1
 # WORLDS is how many seeded worlds make sim plays.
 WORLDS ?= 10000
+# SCENARIO is which outage make rehearsals plays, or all.
+SCENARIO ?= all
 
 .DEFAULT_GOAL := help
 
@@ -72,6 +74,15 @@ sim: ## every interleaving of the model, and seeded worlds over the real scripts
 sim-report: ## play the gate's outages in full and write tables and plots into docs/budget.md and docs/img
 	@mkdir -p docs/img
 	go test -count 1 -timeout 20m -run '^TestTheManualShowsWhatTheScenariosBring$$' ./internal/sim/gate -update
+
+.PHONY: rehearsals
+rehearsals: test-tools ## play the outage SCENARIO, or all, and write tables and figures into docs/rehearsals.md and docs/img
+	@mkdir -p docs/img
+	go test -count 1 -timeout 30m -run '^TestTheManualShowsEveryRehearsal$$' ./internal/outage -manual $(SCENARIO) -seed $(SEED)
+
+.PHONY: dashboard
+dashboard: ## write deploy/grafana/redrive.json anew from internal/dashboard
+	go test -count 1 -run '^TestTheFileIsWhatBuildMakes$$' ./internal/dashboard -update
 
 # The version of Stripe's own stand-in that the preset is tried on.
 STRIPE_MOCK_VERSION = v0.203.0

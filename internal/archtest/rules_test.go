@@ -58,6 +58,7 @@ var standalone = map[string]string{
 	"internal/gateway/presets": "files and their names: config reads them, and config may not import gateway",
 	"internal/archtest":        "it reads sources, it does not run them",
 	"internal/console":         "the page talks to the API over HTTP only",
+	"internal/dashboard":       "it makes a file for Grafana: what it names of the metrics is tried on a real Prometheus",
 	"scripts/gotest":           "it judges the tests and must build when nothing else does",
 }
 
@@ -75,6 +76,7 @@ var testsOnly = map[string]string{
 	"internal/bench":     "it has only benchmarks",
 	"internal/e2e":       "it has no code",
 	"internal/torture":   "it has no code",
+	"internal/dashboard": "it makes a file of this repository and is no part of the program",
 	"internal/sim":       "a model of the system is no part of it",
 	"internal/archtest":  "it has no code",
 	"internal/sim/model": "a second reading of the design is no part of the program",
