@@ -95,9 +95,11 @@ func answer(status int) policy.Sample {
 func decision(k *config.Kind, d *config.Dependency, c policy.Classification, draw float64, change func(*policy.DecideInput)) policy.Decision {
 	in := policy.DecideInput{
 		C: c, Idempotency: k.Idempotency, ResendSafeFor: resendSafe(k, d), HasInquiry: k.Inquiry != nil,
-		// Attempts and time are left: where they are not, endLines says so.
-		Attempt: 1, Used: 1, MaxAttempts: 2, DeadlineIn: policy.Forever, MinResponse: d.MinResponse,
+		Attempt: 1, MaxAttempts: k.MaxAttempts, DeadlineIn: k.Deadline, MinResponse: d.MinResponse,
 		Backoff: policyBackoff(k), CredentialRefusals: 1, Rand: func() float64 { return draw },
+	}
+	if policy.Counts(c) {
+		in.Used = 1
 	}
 	change(&in)
 	return policy.Decide(in)
@@ -108,22 +110,31 @@ func unchanged(*policy.DecideInput) {}
 // then says in words where a classification leads.
 func then(k *config.Kind, d *config.Dependency, c policy.Classification, change func(*policy.DecideInput)) string {
 	least, most := decision(k, d, c, 0, change), decision(k, d, c, 1, change)
-	switch least.Next {
+	if least.Next != policy.NextRetry {
+		return ended(k, least)
+	}
+	text := fmt.Sprintf("sent again after %s to %s", span(least.Delay), span(most.Delay))
+	if most.Next != policy.NextRetry { // the longest wait reaches beyond the deadline or the key's window
+		text = fmt.Sprintf("sent again after %s or more, or %s where that is too long", span(least.Delay), ended(k, most))
+	}
+	if c.CredentialRefused {
+		text += "; 3 in a row pause the credential"
+	}
+	return text
+}
+
+// ended says in words where a decision leads that is no retry.
+func ended(k *config.Kind, d policy.Decision) string {
+	switch d.Next {
 	case policy.NextSucceed:
 		return "succeeded"
-	case policy.NextRetry:
-		text := fmt.Sprintf("sent again after %s to %s", span(least.Delay), span(most.Delay))
-		if c.CredentialRefused {
-			text += "; 3 in a row pause the credential"
-		}
-		return text
 	case policy.NextAsk:
 		if k.Inquiry == nil {
 			return fmt.Sprintf("dead (%s): a person looks", jobs.ReasonUnsafe)
 		}
 		return "unresolved: the inquiry asks what became of it"
 	default:
-		return fmt.Sprintf("dead (%s)", least.Reason)
+		return fmt.Sprintf("dead (%s)", d.Reason)
 	}
 }
 

@@ -35,8 +35,8 @@ type Finding struct {
 // String is the finding in one line, without what would be right.
 func (f Finding) String() string { return f.Path + ": " + f.What + ": " + f.Why }
 
-// Findings returns what is wrong with c at a load that is valid: worst first, then by
-// path and id. It is never nil.
+// Findings returns what is wrong with c, which [config.Config.Validate] accepts, at a
+// load that is valid: worst first, then by path and id. It is never nil.
 func Findings(c *config.Config, l Load) []Finding {
 	r := &report{c: c, load: l, list: []Finding{}}
 	for _, w := range c.Warned() {
@@ -93,7 +93,7 @@ func (r *report) add(id string, s Severity, path, why, want, format string, args
 // dependencyChecks and kindChecks are all that is looked for; each adds what it finds.
 var (
 	dependencyChecks = []func(*report, string, *config.Dependency){
-		slotsExhausted, requestPathExhausted, breakerNeverOpens, breakerTooLate,
+		slotsExhausted, requestPathExhausted, breakerNeverOpens,
 		budgetWithoutFloor, floorAboveLoad, capBelowSlots, rateBelowLoad,
 		ruleAlwaysTrue, ruleNeverTrue, ruleRepeated, againUnknown,
 	}

@@ -18,19 +18,24 @@ func remedy(p Pool) string {
 		p.Needs(), span(seconds(float64(p.Slots)/(p.PerSecond*p.Failing))), number(p.Bears()))
 }
 
-// slotsExhausted: calls that time out alone want more slots than the workers have, and
-// no breaker ends it. Where one does, breakerTooLate looks at when.
+// slotsExhausted: calls that time out alone want more slots than the workers have. No
+// breaker prevents that: its first result is there after a timeout, and by then slots
+// that run out have run out. Where it opens it ends it.
 func slotsExhausted(r *report, path string, d *config.Dependency) {
 	p := r.load.workerPool(d)
 	fills, exhausted := p.FillsIn()
-	if _, opens := opensAfter(d, p.PerSecond, p.Failing); !exhausted || opens {
+	if !exhausted {
 		return
 	}
 	at := path + ".slots"
 	if d.MaxInFlight > 0 && d.MaxInFlight < d.Slots*r.load.Processes {
 		at = path + ".max_in_flight"
 	}
-	r.add("slots-exhausted", Warning, at, fmt.Sprintf("all are held after %s, and due operations of this dependency wait for slots", span(fills)), remedy(p), "%s", demand(p))
+	severity, ends := Warning, "the breaker does not end it but by chance"
+	if opens, ok := opensAfter(d, p.PerSecond, p.Failing); ok {
+		severity, ends = Note, fmt.Sprintf("the breaker ends it %s after it began", span(opens))
+	}
+	r.add("slots-exhausted", severity, at, fmt.Sprintf("all are held after %s, and due operations of this dependency wait for slots; %s", span(fills), ends), remedy(p), "%s", demand(p))
 }
 
 // requestPathExhausted: a request path that sends again in its slot runs out of slots.
@@ -56,20 +61,6 @@ func breakerNeverOpens(r *report, path string, d *config.Dependency) {
 	r.add("breaker-never-opens", Warning, path+".breaker.min_calls", "the breaker never opens: a dependency that is down is called on as if it were well",
 		fmt.Sprintf("min_calls of at most %d, a longer window, or consecutive: 5", max(1, int(results))),
 		"%d results are asked for, but at %s calls/s (%s) the window of %s holds %s, and consecutive is 0", d.Breaker.MinCalls, number(perSecond), from, span(d.Breaker.Window), number(results))
-}
-
-// breakerTooLate: where calls fail often enough to open it, the slots are held before
-// it has opened. Half the time is the margin (the factor 2 of the design).
-func breakerTooLate(r *report, path string, d *config.Dependency) {
-	p := r.load.workerPool(d)
-	fills, exhausted := p.FillsIn()
-	opens, ok := opensAfter(d, p.PerSecond, p.Failing)
-	if !exhausted || !ok || opens <= fills/2 {
-		return
-	}
-	r.add("breaker-too-late", Warning, path+".breaker.window", "the breaker protects the slots only when they are gone",
-		fmt.Sprintf("a breaker that opens within %s: a shorter window or timeout, or more slots", span(fills/2)),
-		"it opens %s after calls began to fail, and all slots are held after %s", span(opens), span(fills))
 }
 
 // budgetWithoutFloor: retries live on first attempts alone.

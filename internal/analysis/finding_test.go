@@ -49,7 +49,6 @@ var flaws = map[string]struct {
 	"drain-too-slow":             {file: file{dependency: "drain: {max_per_second: 0}"}, load: func(l *Load) { l.Outage = 3 * time.Hour }},
 	"inquiry-without-not-found":  {file: file{kind: `idempotency: none, inquiry: {request: {path: "/c?r={key}"}, succeeded: 'body.s == "ok"', settle: 30s}`}},
 	"inquiry-gives-up-early":     {file: file{kind: strings.Replace("idempotency: none, "+askedAbout, "settle: 30s", "settle: 30s, give_up_after: 1m", 1)}},
-	"breaker-too-late":           {file: file{dependency: "breaker: {window: 30s}, slots: 8"}, load: func(l *Load) { l.PerSecond, l.Failing = 4, 1 }},
 
 	// Those of the file alone: config has tests of each, here they must arrive.
 	"dependency-unused":          {file: file{dependencies: `  idle: {base_url: "https://idle.example"}`}},
@@ -162,6 +161,24 @@ func TestAKeyThatIsForgottenTooSoonIsAsBadAsItIsLikely(t *testing.T) {
 		switch {
 		case tt.want == "" && len(got) > 0, tt.want != "" && (len(got) != 1 || got[0].Severity != tt.want || got[0].ID != "key-window-short"):
 			t.Errorf("window %s, %s: got %+v, want %q", tt.window, tt.kind, got, tt.want)
+		}
+	}
+}
+
+func TestSlotsThatABreakerFreesAreANote(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		load Load
+		want Severity
+		ends string
+	}{
+		{Load{PerSecond: 4, Failing: 1, Processes: 1}, Note, "the breaker ends it 8s after it began"},
+		{Load{PerSecond: 10, Failing: 0.49, Processes: 1}, Warning, "the breaker does not end it but by chance"},
+		{Load{PerSecond: 10, Failing: 0.5, Processes: 1}, Note, "the breaker ends it 13s after it began"},
+	} {
+		got := Findings(parse(t, sound), tt.load)
+		if len(got) != 1 || got[0].ID != "slots-exhausted" || got[0].Severity != tt.want || !strings.HasSuffix(got[0].Why, tt.ends) {
+			t.Errorf("%+v: got %+v", tt.load, got)
 		}
 	}
 }

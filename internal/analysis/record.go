@@ -132,7 +132,8 @@ type PoolRecord struct {
 	Bears       *float64 `json:"bears_per_second"`
 }
 
-// Build returns the record of c at a load that is valid.
+// Build returns the record of c, which [config.Config.Validate] accepts, at a load that is
+// valid.
 func Build(c *config.Config, l Load) *Record {
 	r := &Record{Load: LoadRecord{Failing: l.Failing, Processes: l.Processes, ResendsInRequest: l.ResendsInRequest, OutageMS: l.Outage.Milliseconds()},
 		Kinds: []KindRecord{}, Findings: Findings(c, l)}

@@ -125,6 +125,30 @@ func TestARuleStandsInTheRecordAsItDecides(t *testing.T) {
 	}
 }
 
+func TestWhatCannotBeRepeatedInTimeIsNotSaidToBe(t *testing.T) {
+	t.Parallel()
+	then := func(kind, verdict, after string) string {
+		text := file{dependency: "rules: [{when: 'status == 402', verdict: " + verdict + ", after: " + after + ", processed: no}]", kind: kind}.text()
+		return Build(parse(t, text), DefaultLoad()).Kinds[0].Failures.Rules[0].Then
+	}
+	for _, tt := range []struct{ kind, after, want string }{
+		{"idempotency: keyed", "3h", "dead (deadline)"},
+		{"idempotency: keyed", "1h59m45s", "sent again after 1h59m45s or more, or dead (deadline) where that is too long"},
+		{"idempotency: keyed", "1h59m", "sent again after 1h59m to 1h59m30s"},
+		{"idempotency: keyed, max_attempts: 1", "1m", "dead (attempts)"},
+	} {
+		if got := then(tt.kind, "retry_after", tt.after); got != tt.want {
+			t.Errorf("%s, after %s: %q, want %q", tt.kind, tt.after, got, tt.want)
+		}
+	}
+	// What does not count is repeated even where one attempt is all there is.
+	for _, line := range Build(parse(t, file{kind: "idempotency: keyed, max_attempts: 1"}.text()), DefaultLoad()).Kinds[0].Failures.Table {
+		if again := strings.HasPrefix(line.Then, "sent again"); again && line.Counted {
+			t.Errorf("%+v", line)
+		}
+	}
+}
+
 // Every row that an HTTP gateway can reach by what it answers stands in the record.
 func TestTheFailureTableLeavesNoRowOut(t *testing.T) {
 	t.Parallel()
