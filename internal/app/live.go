@@ -8,11 +8,11 @@ import (
 	"maps"
 	"slices"
 
+	"redrive/internal/attempt"
 	"redrive/internal/config"
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
-	"redrive/internal/worker"
 )
 
 // live asks the inquiries of a configuration whose secrets are resolved. A gateway
@@ -20,13 +20,13 @@ import (
 type live struct {
 	*check
 	client  *gateway.Client
-	headers worker.HeaderFunc
+	headers attempt.HeaderFunc
 }
 
 // live asks each inquiry for an operation that cannot exist, and that of known for it.
 func (k *check) live(ctx context.Context, known *jobs.ID) {
 	l := &live{check: k, client: gateway.New(gateway.Options{UserAgent: "redrive/" + build().version}),
-		headers: worker.ConfigHeaders(k.c, k.program.getenv)}
+		headers: attempt.Headers(k.c, k.program.getenv)}
 	asked := false
 	for _, name := range slices.Sorted(maps.Keys(k.c.Kinds)) {
 		if kind := k.c.Kinds[name]; kind.Inquiry != nil {

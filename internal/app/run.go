@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"redrive/internal/attempt"
 	"redrive/internal/config"
 	"redrive/internal/gateway"
 	"redrive/internal/httpapi"
@@ -144,7 +145,7 @@ func (u *unit) start(ctx context.Context) error {
 	l := ledger.New(rdb, u.config.Redis.Namespace)
 	m.ObserveLedger(ledgerState(l))
 	u.worker, err = worker.New(worker.Options{Ledger: l, Queue: queue, Config: u.config,
-		Sender: gateway.New(gateway.Options{UserAgent: "redrive/" + b.version}), Headers: worker.ConfigHeaders(u.config, u.program.getenv),
+		Sender: gateway.New(gateway.Options{UserAgent: "redrive/" + b.version}), Headers: attempt.Headers(u.config, u.program.getenv),
 		Metrics: m, Log: u.log, Tracer: u.tracer, Version: b.version})
 	if err != nil {
 		return err

@@ -42,8 +42,11 @@ type Result struct {
 	Original          bool // an original stands at the other side under this name, and must be read
 	Counted           bool // the send counts against max_attempts
 	CredentialRefused bool
-	Again             jobs.Again // what a decline said of trying the payment again; "": nothing
-	Said              Said       // of the dependency
+	// Told: whoever made the attempt has told its customer of a permanent failure, so that
+	// nobody needs to look: the operation is cancelled instead of dead.
+	Told  bool
+	Again jobs.Again // what a decline said of trying the payment again; "": nothing
+	Said  Said       // of the dependency
 
 	Values map[string]string // of a success, such as the gateway's id: kept and shown; two successes that differ in them are a conflict
 
@@ -108,7 +111,7 @@ func (l *Ledger) finish(ctx context.Context, t Terms, target Target, at fence, r
 		Str("outcome", string(res.Outcome)).Str("codes", encodeCodes(res)).Str("class", string(res.Class)).Int("status", int64(res.Status)).
 		Int("duration", res.Duration.Milliseconds()).Int("delay", ceilMS(res.Delay)).Str("step", string(res.Step)).Str("reason", string(res.Reason)).
 		Flag("settles", res.Settles).Flag("acted", res.Acted).Flag("original", res.Original).Flag("counted", res.Counted).
-		Flag("refused_credential", res.CredentialRefused).Flag("lost", at.lost).Flag("stepped", at.stepped).Flag("blind", at.blind)
+		Flag("refused_credential", res.CredentialRefused).Flag("told", res.Told).Flag("lost", at.lost).Flag("stepped", at.stepped).Flag("blind", at.blind)
 	if res.Again != "" {
 		args.Str("again", string(res.Again))
 	}

@@ -2,7 +2,10 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +51,8 @@ type Change struct {
 	Operation  string          `json:"operation"`
 	State      string          `json:"state"`
 	Reason     string          `json:"reason"`
+
+	Cursor string `json:"-"` // where to go on after it, see [Ledger.ChangesAfter]
 }
 
 // Changes follows the changes of dependencies. Each [Changes.Next] continues where
@@ -75,6 +80,39 @@ func (l *Ledger) Changes(ctx context.Context, deps []jobs.Dependency) (*Changes,
 	return c, nil
 }
 
+// ErrBadCursor is returned for a cursor that no [Change] bore.
+var ErrBadCursor = errors.New("no cursor of changes")
+
+var cursorPart = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}=[0-9]{1,20}-[0-9]{1,20}$`)
+
+// ChangesAfter goes on after the change that bore the cursor: nothing that the streams
+// still hold is left out, and of changes that happened in one step some may come again.
+// A dependency that the cursor does not name is told from its beginning.
+func (l *Ledger) ChangesAfter(deps []jobs.Dependency, cursor string) (*Changes, error) {
+	c := &Changes{ledger: l, after: map[jobs.Dependency]string{}}
+	for _, dep := range deps {
+		c.after[dep] = "0-0"
+	}
+	for _, part := range strings.Split(cursor, ",") {
+		if !cursorPart.MatchString(part) {
+			return nil, ErrBadCursor
+		}
+		name, id, _ := strings.Cut(part, "=")
+		if _, ok := c.after[jobs.Dependency(name)]; ok {
+			c.after[jobs.Dependency(name)] = id
+		}
+	}
+	return c, nil
+}
+
+func (c *Changes) cursor() string {
+	parts := make([]string, 0, len(c.after))
+	for _, dep := range slices.Sorted(maps.Keys(c.after)) {
+		parts = append(parts, string(dep)+"="+c.after[dep])
+	}
+	return strings.Join(parts, ",")
+}
+
 // Next waits for changes, for at most wait, and returns them in the order of time;
 // none when none came.
 func (c *Changes) Next(ctx context.Context, wait time.Duration) ([]Change, error) {
@@ -92,22 +130,42 @@ func (c *Changes) Next(ctx context.Context, wait time.Duration) ([]Change, error
 	if err != nil {
 		return nil, fmt.Errorf("read changes: %w", err)
 	}
-	var out []Change
+	type told struct {
+		Change
+		entry string    // after which this change's dependency is told of whole
+		order time.Time // never before that of an earlier entry, whatever the clock did
+	}
+	var all []told
 	for _, s := range streams {
-		dep := byKey[s.Stream]
+		dep, before, order := byKey[s.Stream], c.after[byKey[s.Stream]], time.Time{}
 		for _, m := range s.Messages {
 			text := func(name string) string { v, _ := m.Values[name].(string); return v }
 			at := jobs.AtMS(number(text("at")))
+			if at != nil && at.After(order) {
+				order = at.Time
+			}
 			for line := range strings.Lines(text("ops")) { // operation, state, reason or nothing
 				part := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
 				if len(part) == 3 {
-					out = append(out, Change{At: at, Dependency: dep, Operation: part[0], State: part[1], Reason: part[2]})
+					all = append(all, told{Change{At: at, Dependency: dep, Operation: part[0], State: part[1], Reason: part[2]}, before, order})
 				}
 			}
-			c.after[dep] = m.ID
+			if n := len(all); n > 0 && all[n-1].Dependency == dep {
+				all[n-1].entry = m.ID
+			}
+			before = m.ID
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Change) int { return compareInstants(a.At, b.At) })
+	slices.SortStableFunc(all, func(a, b told) int { return a.order.Compare(b.order) })
+	out := make([]Change, len(all))
+	for i, t := range all {
+		c.after[t.Dependency] = t.entry
+		t.Cursor = c.cursor()
+		out[i] = t.Change
+	}
+	for _, s := range streams { // entries that told of nothing are behind us too
+		c.after[byKey[s.Stream]] = s.Messages[len(s.Messages)-1].ID
+	}
 	return out, nil
 }
 

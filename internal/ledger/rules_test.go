@@ -113,7 +113,7 @@ var rules = []rule{
 func scriptVariables() []**luascript.Script {
 	return []**luascript.Script{&submitScript, &releaseScript, &beginScript, &abandonScript, &finishScript, &recoverScript, &sweepScript,
 		&retentionScript, &cancelScript, &requeueScript, &resolveScript, &stopScript, &pauseScript, &inquireScript, &inquiredScript, &reconcileScript, &voidedScript,
-		&firstsScript, &overrideScript}
+		&firstsScript, &spendScript, &overrideScript}
 }
 
 // takeOut removes the rule of that name from the scripts of this process.

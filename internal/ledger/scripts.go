@@ -54,10 +54,11 @@ var (
 	reconcileScript = script("reconcile")
 	voidedScript    = script("voided")
 	firstsScript    = luascript.Must("first_attempts", source("first_attempts"), luascript.Base, budget.Library)
+	spendScript     = luascript.Must("spend", source("spend"), luascript.Base, budget.Library)
 	overrideScript  = script("override")
 )
 
 // Scripts lists every script, for tests and for loading them ahead.
 var Scripts = []*luascript.Script{submitScript, releaseScript, beginScript, abandonScript, finishScript, recoverScript,
 	sweepScript, retentionScript, cancelScript, requeueScript, resolveScript, stopScript, pauseScript,
-	inquireScript, inquiredScript, reconcileScript, voidedScript, firstsScript, overrideScript}
+	inquireScript, inquiredScript, reconcileScript, voidedScript, firstsScript, spendScript, overrideScript}

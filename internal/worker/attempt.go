@@ -165,7 +165,7 @@ func (c *conveyor) call(ctx context.Context, k *kind, d ledger.Delivery, g *ledg
 	if err != nil {
 		// A secret that cannot be read now may be readable soon: as with a refused
 		// credential the operation waits. One that does not exist never will be.
-		cl := unsent(!errors.Is(err, ErrNoCredential), err.Error())
+		cl := unsent(!errors.Is(err, attempt.ErrNoCredential), err.Error())
 		res := c.judgeBy(k).Decide(g, cl, gateway.Answer{Err: err.Error()}, startedAt, c.r.random)
 		res.Said = attempt.Said(cl, gateway.Answer{}, c.d.slowCall, false, c.r.random)
 		return res

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"redrive/internal/attempt"
 	"redrive/internal/config"
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
@@ -53,7 +54,7 @@ func TestACallCarriesWhatTheConfigurationAndTheLedgerSay(t *testing.T) {
 		}
 	})
 	b.worker(func(o *Options) {
-		o.Headers = ConfigHeaders(b.config, func(name string) string { return map[string]string{"TOKEN": "t0k"}[name] })
+		o.Headers = attempt.Headers(b.config, func(name string) string { return map[string]string{"TOKEN": "t0k"}[name] })
 	})
 	b.ended(10*time.Second, jobs.Succeeded, 2)
 	for range 2 {

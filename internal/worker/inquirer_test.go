@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redrive/internal/attempt"
 	"redrive/internal/config"
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
@@ -161,7 +162,7 @@ func TestAnInquiryThatCannotBeAskedSaysWhy(t *testing.T) {
 	b.timesOut()
 	b.submit("payout", 1)
 	b.worker(func(o *Options) {
-		inner := ConfigHeaders(o.Config, func(string) string { return "" })
+		inner := attempt.Headers(o.Config, func(string) string { return "" })
 		o.Headers = func(dep jobs.Dependency, credential string) (http.Header, error) {
 			if b.sender.total() > 0 {
 				return nil, errors.New("the vault is shut")

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"strconv"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 
+	"redrive/internal/attempt"
 	"redrive/internal/config"
 	"redrive/internal/gateway"
-	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/metrics"
 	"redrive/internal/tracing"
@@ -29,16 +28,6 @@ type Sender interface {
 	Send(ctx context.Context, call gateway.Call) gateway.Answer
 	Ask(ctx context.Context, q gateway.Question) gateway.Answer
 }
-
-// HeaderFunc returns the headers of a dependency's configuration for one attempt
-// under a credential, secrets resolved now. It returns [ErrNoCredential] when the
-// configuration has no such credential, and another error when a secret cannot be
-// read at this moment. Safe for concurrent use.
-type HeaderFunc func(dep jobs.Dependency, credential string) (http.Header, error)
-
-// ErrNoCredential is returned by a [HeaderFunc] for a credential that the
-// configuration does not know: an operation that chose it cannot be sent.
-var ErrNoCredential = errors.New("no such credential in the configuration")
 
 // Options are what a worker is made of.
 type Options struct {
@@ -56,13 +45,13 @@ type Options struct {
 	// Sender makes the calls. Required.
 	Sender Sender
 
-	Headers HeaderFunc       // nil: those of Config, with secrets from the environment and from files
-	Metrics *metrics.Metrics // nil: counted and shown to nobody
-	Log     *slog.Logger     // nil: silent
-	Tracer  *tracing.Tracer  // nil: no traces; a stored traceparent is sent all the same
-	Rand    *rand.Rand       // jitter and backoff; nil: seeded by the system. Not used by others meanwhile
-	ID      string           // unique among live workers; "": host-pid-random
-	Version string           // of the binary, for the heartbeat; "": unknown
+	Headers attempt.HeaderFunc // nil: those of Config, with secrets from the environment and from files
+	Metrics *metrics.Metrics   // nil: counted and shown to nobody
+	Log     *slog.Logger       // nil: silent
+	Tracer  *tracing.Tracer    // nil: no traces; a stored traceparent is sent all the same
+	Rand    *rand.Rand         // jitter and backoff; nil: seeded by the system. Not used by others meanwhile
+	ID      string             // unique among live workers; "": host-pid-random
+	Version string             // of the binary, for the heartbeat; "": unknown
 }
 
 func (o Options) validate() error {
@@ -102,7 +91,7 @@ func New(o Options) (*Worker, error) {
 		return nil, err
 	}
 	if o.Headers == nil {
-		o.Headers = ConfigHeaders(o.Config, os.Getenv)
+		o.Headers = attempt.Headers(o.Config, os.Getenv)
 	}
 	if o.Metrics == nil {
 		o.Metrics = metrics.New(metrics.Options{Version: o.Version, Schema: ledger.Schema})

@@ -11,6 +11,7 @@ ARGV     id, run, attempt
          original       1: the gateway has an original under this name: it must be read
          counted        1: the send counts against max_attempts
          again          never: the decline forbids that the payment is tried again
+         told           1: the customer knows of a permanent failure: cancelled, not dead
          refused_credential  1: the credential was refused
          denied         1: by an answer: it counts towards the pause of the credential
          sign, hint, generation, jitter  what the call says of the dependency: see gate.report
@@ -170,6 +171,8 @@ if outcome == 'succeeded' or op.f.known_ok then
   settle.succeed(op, now, outcome == 'succeeded' and A.result or nil)
 elseif op.f.cancel then
   settle.leave(op, 'cancelled', nil, now)
+elseif A.told and step == 'end' and reason == 'permanent' and not settle.marked(op) then
+  record.move(op, 'cancelled', now)
 elseif step == 'conflict' then
   record.move(op, 'dead', now, nil, 'conflict')
 elseif A.blind then

@@ -2,7 +2,7 @@
 KEYS[1]  <namespace>:{<dependency>}
 ARGV     n              operations in this call
          e1, e2, ...    JSON of each: id, fp (fingerprint), idem (class), window (ms), base (base_url without
-                        credentials), cred, keyheader, ikey (only when it is not KIND:KEY), corr, deadline_at (ms) or
+                        credentials), cred, keyheader, ikey (only when it is not KIND:KEY), corr, tp (traceparent), deadline_at (ms) or
                         deadline_span (ms), not_before (ms), created (ms), delay (ms until the first attempt here),
                         run (the request path sends it itself, under this run id), att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed, by (w: a worker tells of its own)}, of (the operation that it is a new
                         attempt of), limit and within (ms) of their chain, after_never (refuse, allow)
@@ -248,6 +248,7 @@ for i = 1, arg('n') do
       if e.cred then record.set(op, 'cred', e.cred) end
       if e.ikey then record.set(op, 'ikey', e.ikey) end
       if e.corr then record.set(op, 'corr', e.corr) end
+      if e.tp then record.set(op, 'tp', e.tp) end
       if e.of then
         record.set(op, 'of', e.of)
         chain.join(op, members, num(e.within), now)
@@ -285,9 +286,9 @@ for i = 1, arg('n') do
   end
 end
 if filled then gate.save() end
--- Workers sleep until what they know to be next, at most a second. Only a new head
 -- What cannot be counted (a full Redis takes no write, and yet answers a duplicate) is answered all the same.
 for field, n in pairs(answered) do redis.pcall('HINCRBY', P .. 'submitted', field, n) end
+-- Workers sleep until what they know to be next, at most a second. Only a new head
 -- can be due before that. Whoever may not publish (ACL) costs that second, no more.
 if soonest and soonest <= now + 1000 and (not head or soonest < num(head)) then
   redis.pcall('PUBLISH', P .. 'nudge', int(soonest - now))

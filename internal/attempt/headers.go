@@ -1,4 +1,4 @@
-package worker
+package attempt
 
 import (
 	"errors"
@@ -9,11 +9,21 @@ import (
 	"redrive/internal/jobs"
 )
 
-// ConfigHeaders returns the headers that a configuration gives a dependency, and
+// HeaderFunc returns the headers of a dependency's configuration for one attempt
+// under a credential, secrets resolved now. It returns [ErrNoCredential] when the
+// configuration has no such credential, and another error when a secret cannot be
+// read at this moment. Safe for concurrent use.
+type HeaderFunc func(dep jobs.Dependency, credential string) (http.Header, error)
+
+// ErrNoCredential is returned by a [HeaderFunc] for a credential that the
+// configuration does not know: an operation that chose it cannot be sent.
+var ErrNoCredential = errors.New("no such credential in the configuration")
+
+// Headers returns the headers that a configuration gives a dependency, and
 // on top those of the credential. Every ${...} is looked up at each call, so that
 // a rotated secret file is used by the next attempt. Errors name the reference
 // that is missing, never a value.
-func ConfigHeaders(c *config.Config, getenv func(string) string) HeaderFunc {
+func Headers(c *config.Config, getenv func(string) string) HeaderFunc {
 	return func(dep jobs.Dependency, credential string) (http.Header, error) {
 		d := c.Dependencies[dep]
 		if d == nil {
