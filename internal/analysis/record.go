@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -156,7 +157,8 @@ func Build(c *config.Config, l Load) *Record {
 }
 
 // formula is what package policy does: [policy.Backoff] and [policy.Wait].
-const formula = "wait before retry n = 100ms + uniform(0, min(cap, base x 2^(n-1))), from the end of the attempt; after a hint of the other side max(hint, that) + uniform(0, min(hint/2, 30s))"
+var formula = fmt.Sprintf("wait before retry n = %s + uniform(0, min(cap, base x 2^(n-1))), from the end of the attempt; after a hint of the other side max(hint, that) + uniform(0, min(hint/2, %s))",
+	span(policy.MinDelay), span(policy.MaxExtra))
 
 func policySection(k *config.Kind, d *config.Dependency, l Load) PolicySection {
 	perSecond, _ := l.at(d)
