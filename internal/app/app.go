@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"redrive/internal/config"
+	"redrive/internal/outage"
 )
 
 // The exit codes.
@@ -26,7 +27,8 @@ const (
 // Run is the program worker. It returns the exit code. It ends when its command
 // does; ctx ends it as the first SIGTERM or SIGINT would.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
-	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv, signals: osSignals, redisPatience: redisPatience, fitnessEvery: fitnessEvery}
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv, signals: osSignals, redisPatience: redisPatience, fitnessEvery: fitnessEvery,
+		rehearseFunc: outage.Run}
 	return p.run(ctx, args)
 }
 
@@ -41,6 +43,9 @@ type program struct {
 
 	redisPatience time.Duration // how long the start waits for Redis
 	fitnessEvery  time.Duration // how often Redis is looked at again
+
+	// rehearseFunc plays an outage.
+	rehearseFunc func(context.Context, outage.Options) (*outage.Report, error)
 
 	flags   flags
 	started bool // a command began: what goes wrong from now on is no matter of usage
@@ -110,7 +115,7 @@ func (p *program) root() *cobra.Command {
 	f.StringVar(&p.flags.Listen, "listen", "", "`address` of health and metrics (else REDRIVE_LISTEN, listen)")
 	f.StringVar(&p.flags.LogLevel, "log-level", "", "debug, info, warn or error (else REDRIVE_LOG_LEVEL, log.level)")
 	f.StringVar(&p.flags.LogFormat, "log-format", "", "auto, text or json (else REDRIVE_LOG_FORMAT, log.format)")
-	root.AddCommand(p.runCommand(), p.checkCommand(), p.policyCommand(), p.demoCommand(), p.sandboxCommand(), p.classifyCommand(), p.presetsCommand(), p.versionCommand())
+	root.AddCommand(p.runCommand(), p.checkCommand(), p.policyCommand(), p.demoCommand(), p.rehearseCommand(), p.sandboxCommand(), p.classifyCommand(), p.presetsCommand(), p.versionCommand())
 	return root
 }
 

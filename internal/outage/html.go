@@ -50,8 +50,8 @@ type pageFigure struct {
 
 type pageAlert struct {
 	Alert
-	Words      []string // of its name, where a line may break
-	Rule, When string
+	Words []string // of its name, where a line may break
+	When  string
 }
 
 type pageTarget struct {
@@ -117,7 +117,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		data.Figures = append(data.Figures, pageFigure{f, inline(f)})
 	}
 	for _, a := range r.Alerts {
-		data.Alerts = append(data.Alerts, pageAlert{a, nameWords.FindAllString(a.Name, -1), a.ruleText(), r.when(a)})
+		data.Alerts = append(data.Alerts, pageAlert{a, nameWords.FindAllString(a.Name, -1), r.when(a)})
 	}
 	for _, t := range r.Targets {
 		if !t.Reached {

@@ -43,7 +43,7 @@ func (r *Report) WriteMarkdown(w io.Writer, imagePath func(name string) string) 
 		tableLine(&b, []string{"alert", "when", "rule"})
 		b.WriteString("|---|---|---|\n")
 		for _, a := range r.Alerts {
-			tableLine(&b, []string{a.Name, r.when(a), a.ruleText()})
+			tableLine(&b, []string{a.Name, r.when(a), a.Rule})
 		}
 	}
 	for _, f := range figures {

@@ -6,8 +6,6 @@ import (
 	"html"
 	"image/color"
 	"math"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -62,9 +60,40 @@ func style(size vg.Length, c color.Color) text.Style {
 
 // series is a line of a figure.
 type series struct {
-	name string
-	look int // which of hues and dashes
-	at   plotter.XYs
+	name   string
+	look   int           // which of hues and dashes
+	pieces []plotter.XYs // it is interrupted between them
+}
+
+// point is one of a line; none: there is nothing to show, and the line is interrupted.
+type point struct {
+	x, y float64
+	none bool
+}
+
+// newSeries makes a line of points. wide is how far one that stands alone reaches to
+// the right, so that it can be seen.
+func newSeries(name string, look int, points []point, wide float64) series {
+	s := series{name: name, look: look}
+	var piece plotter.XYs
+	end := func() {
+		if len(piece) == 1 {
+			piece = append(piece, plotter.XY{X: piece[0].X + wide, Y: piece[0].Y})
+		}
+		if len(piece) > 0 {
+			s.pieces = append(s.pieces, piece)
+		}
+		piece = nil
+	}
+	for _, p := range points {
+		if p.none {
+			end()
+			continue
+		}
+		piece = append(piece, plotter.XY{X: p.x, Y: p.y})
+	}
+	end()
+	return s
 }
 
 func (s series) style() draw.LineStyle {
@@ -82,6 +111,7 @@ type chart struct {
 	series []series
 	log    bool         // the y axis is logarithmic
 	levels []string     // names at 0, 1, 2 of the y axis, instead of numbers
+	bare   bool         // the y axis says nothing
 	marks  []mark       // vertical lines
 	extra  plot.Plotter // drawn last; may be nil
 	height vg.Length    // 0: figureHeight
@@ -107,14 +137,19 @@ func (c chart) svg(title, alt string) ([]byte, error) {
 	p.X.Min, p.X.Max = 0, c.report.Took.Seconds()
 	p.X.Label.Text, p.X.Tick.Marker = timeAxis(c.report.Took)
 	c.scale(p)
+	if c.bare {
+		p.Y.Tick.Length = 0
+	}
 	p.Add(shading{c.report}, grid())
 	for _, s := range c.series {
-		line, err := plotter.NewLine(s.at)
-		if err != nil {
-			return nil, fmt.Errorf("line %s: %w", s.name, err)
+		for _, piece := range s.pieces {
+			line, err := plotter.NewLine(piece)
+			if err != nil {
+				return nil, fmt.Errorf("line %s: %w", s.name, err)
+			}
+			line.LineStyle = s.style()
+			p.Add(line)
 		}
-		line.LineStyle = s.style()
-		p.Add(line)
 	}
 	p.Add(marks(c.marks))
 	if c.extra != nil {
@@ -128,8 +163,10 @@ func (c chart) svg(title, alt string) ([]byte, error) {
 func (c chart) scale(p *plot.Plot) {
 	least, most := math.Inf(1), 0.0
 	for _, s := range c.series {
-		for _, at := range s.at {
-			least, most = min(least, at.Y), max(most, at.Y)
+		for _, piece := range s.pieces {
+			for _, at := range piece {
+				least, most = min(least, at.Y), max(most, at.Y)
+			}
 		}
 	}
 	switch {
@@ -260,68 +297,6 @@ func beside(c draw.Canvas, x, y vg.Length, words string) {
 		x -= 6
 	}
 	c.FillText(sty, vg.Point{X: x + 3, Y: y}, words)
-}
-
-// timeAxis counts seconds, or minutes where there are many.
-func timeAxis(took time.Duration) (string, plot.Ticker) {
-	unit, label := 1.0, "seconds since the start"
-	if took > 3*time.Minute {
-		unit, label = 60, "minutes since the start"
-	}
-	var ticks plot.ConstantTicks
-	step := niceStep(took.Seconds() / unit / 10)
-	for v := 0.0; v*unit <= took.Seconds(); v += step {
-		ticks = append(ticks, plot.Tick{Value: v * unit, Label: number(v)})
-	}
-	return label, ticks
-}
-
-// niceStep is the least of 1, 2 and 5 times a power of ten that is no less than about.
-func niceStep(about float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(about)))
-	for _, m := range []float64{1, 2, 5} {
-		if m*power >= about*0.999 {
-			return m * power
-		}
-	}
-	return 10 * power
-}
-
-// niceBelow is the greatest of 1, 2 and 5 times a power of ten that is below v.
-func niceBelow(v float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(v))-1)
-	for _, m := range []float64{50, 20, 10, 5} {
-		if m*power < v*0.999 {
-			return m * power
-		}
-	}
-	return power
-}
-
-// number writes a number for a person: as many digits as it takes, thousands apart.
-func number(v float64) string {
-	whole, rest, broken := strings.Cut(strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64), ".")
-	text := grouped(whole)
-	if broken {
-		text += "." + rest
-	}
-	return text
-}
-
-// grouped puts a comma between thousands.
-func grouped(digits string) string {
-	sign := ""
-	if strings.HasPrefix(digits, "-") {
-		sign, digits = "-", digits[1:]
-	}
-	var parts []string
-	for len(digits) > 3 {
-		parts = append(parts, digits[len(digits)-3:])
-		digits = digits[:len(digits)-3]
-	}
-	parts = append(parts, digits)
-	slices.Reverse(parts)
-	return sign + strings.Join(parts, ",")
 }
 
 // finish gives the picture its title and its description, and words a font that a

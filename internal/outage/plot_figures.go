@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/plot/plotter"
 )
 
 // Figure is a picture of a [Report].
@@ -52,35 +50,33 @@ func (r *Report) Figures() ([]Figure, error) {
 func stride(n int) int { return max(1, (n+mostPoints-1)/mostPoints) }
 
 // perClient makes a line of each client that has samples. value sees the samples of
-// one point, and the seconds that they span; ok is false where there is no point.
+// one point, and the seconds that they span; ok is false where there is nothing to show.
 func (r *Report) perClient(value func(span []Sample, seconds float64) (y float64, ok bool)) []series {
 	var all []series
 	for _, a := range r.Clients {
-		s := series{name: string(a.Client), look: looks[a.Client]}
+		var points []point
 		step := stride(len(a.Samples))
 		for from := 0; from < len(a.Samples); from += step {
 			span := a.Samples[from:min(from+step, len(a.Samples))]
 			seconds := r.Every.Seconds() * float64(len(span))
-			if y, ok := value(span, seconds); ok {
-				s.at = append(s.at, plotter.XY{X: span[len(span)-1].At.Seconds() - seconds/2, Y: y})
-			}
+			y, ok := value(span, seconds)
+			points = append(points, point{span[len(span)-1].At.Seconds() - seconds/2, y, !ok})
 		}
-		if len(s.at) > 0 {
+		if s := newSeries(string(a.Client), looks[a.Client], points, r.Every.Seconds()*float64(step)); len(s.pieces) > 0 {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
+// drawCalls shows nothing where there is no call: a logarithm has no nought.
 func (r *Report) drawCalls(title, alt string) ([]byte, error) {
-	// A logarithm has no nought: nothing at all is drawn at the foot of the axis.
-	const foot = 1.0
 	lines := r.perClient(func(span []Sample, seconds float64) (float64, bool) {
 		calls := 0
 		for _, s := range span {
 			calls += s.Calls
 		}
-		return max(float64(calls)/seconds, foot), true
+		return float64(calls) / seconds, calls > 0
 	})
 	if lines == nil {
 		return nil, nil
@@ -122,21 +118,22 @@ func (r *Report) drawConnections(title, alt string) ([]byte, error) {
 	return chart{report: r, y: "calls under way", series: lines}.svg(title, alt)
 }
 
-// gate makes a line of a value of the gate; each point shows the last of its samples.
-func (r *Report) gate(name string, look int, value func(GateSample) float64) series {
-	s := series{name: name, look: look}
+// ofGate makes a line of a value of the gate; each point shows the last of its samples.
+func (r *Report) ofGate(name string, look int, value func(GateSample) (y float64, ok bool)) series {
+	var points []point
 	step := stride(len(r.Gate))
 	for i := step - 1; i < len(r.Gate); i += step {
-		s.at = append(s.at, plotter.XY{X: r.Gate[i].At.Seconds(), Y: value(r.Gate[i])})
+		y, ok := value(r.Gate[i])
+		points = append(points, point{r.Gate[i].At.Seconds(), y, !ok})
 	}
-	return s
+	return newSeries(name, look, points, r.Every.Seconds()*float64(step))
 }
 
 func (r *Report) drawTokens(title, alt string) ([]byte, error) {
 	if len(r.Gate) == 0 {
 		return nil, nil
 	}
-	tokens := r.gate("", 0, func(g GateSample) float64 { return g.Tokens })
+	tokens := r.ofGate("", 0, func(g GateSample) (float64, bool) { return g.Tokens, true })
 	return chart{report: r, y: "tokens", series: []series{tokens}}.svg(title, alt)
 }
 
@@ -144,7 +141,7 @@ func (r *Report) drawBacklog(title, alt string) ([]byte, error) {
 	if len(r.Gate) == 0 {
 		return nil, nil
 	}
-	backlog := r.gate("", 0, func(g GateSample) float64 { return float64(g.Backlog) })
+	backlog := r.ofGate("", 0, func(g GateSample) (float64, bool) { return float64(g.Backlog), true })
 	return chart{report: r, y: "operations", series: []series{backlog}}.svg(title, alt)
 }
 
@@ -154,7 +151,7 @@ var breakerLevels = []string{"closed", "half_open", "open"}
 // drawBreaker shows every change: a state may be shorter than one point of the
 // other figures.
 func (r *Report) drawBreaker(title, alt string) ([]byte, error) {
-	var line series
+	var line []point
 	last := -1
 	for i, g := range r.Gate {
 		level := slices.Index(breakerLevels, g.Breaker)
@@ -162,30 +159,32 @@ func (r *Report) drawBreaker(title, alt string) ([]byte, error) {
 			return nil, fmt.Errorf("breaker at %s is %q: want one of %s", instant(g.At), g.Breaker, strings.Join(breakerLevels, ", "))
 		}
 		if last >= 0 && level != last {
-			line.at = append(line.at, plotter.XY{X: g.At.Seconds(), Y: float64(last)})
+			line = append(line, point{x: g.At.Seconds(), y: float64(last)})
 		}
 		if level != last || i == len(r.Gate)-1 {
-			line.at = append(line.at, plotter.XY{X: g.At.Seconds(), Y: float64(level)})
+			line = append(line, point{x: g.At.Seconds(), y: float64(level)})
 		}
 		last = level
 	}
-	if len(line.at) == 0 {
+	if len(line) == 0 {
 		return nil, nil
 	}
-	return chart{report: r, series: []series{line}, levels: []string{"closed", "half open", "open"}, height: lowHeight}.svg(title, alt)
+	return chart{report: r, series: []series{newSeries("", 0, line, r.Every.Seconds())}, levels: []string{"closed", "half open", "open"}, height: lowHeight}.svg(title, alt)
 }
 
+// drawHeld interrupts the line of a reason while it holds nothing: what holds the
+// operations may change often, and all of them at once.
 func (r *Report) drawHeld(title, alt string) ([]byte, error) {
-	return r.drawByReason("operations", title, alt, func(g GateSample) map[string]int64 { return g.Held })
+	return r.drawByReason(chart{report: r, y: "operations"}, title, alt, func(g GateSample) map[string]int64 { return g.Held }, false)
 }
 
 func (r *Report) drawRefused(title, alt string) ([]byte, error) {
-	return r.drawByReason("retries refused", title, alt, func(g GateSample) map[string]int64 { return g.Refused })
+	return r.drawByReason(chart{report: r, y: "retries refused"}, title, alt, func(g GateSample) map[string]int64 { return g.Refused }, true)
 }
 
 // drawByReason draws a line for each reason that ever had a number, in the order of
-// the alphabet.
-func (r *Report) drawByReason(y, title, alt string, counts func(GateSample) map[string]int64) ([]byte, error) {
+// the alphabet. nought: whether a nought is shown.
+func (r *Report) drawByReason(c chart, title, alt string, counts func(GateSample) map[string]int64, nought bool) ([]byte, error) {
 	seen := map[string]bool{}
 	for _, g := range r.Gate {
 		for reason, n := range counts(g) {
@@ -194,12 +193,14 @@ func (r *Report) drawByReason(y, title, alt string, counts func(GateSample) map[
 			}
 		}
 	}
-	var lines []series
 	for i, reason := range slices.Sorted(maps.Keys(seen)) {
-		lines = append(lines, r.gate(reason, i, func(g GateSample) float64 { return float64(counts(g)[reason]) }))
+		c.series = append(c.series, r.ofGate(reason, i, func(g GateSample) (float64, bool) {
+			n := counts(g)[reason]
+			return float64(n), n > 0 || nought
+		}))
 	}
-	if lines == nil {
+	if c.series == nil {
 		return nil, nil
 	}
-	return chart{report: r, y: y, series: lines}.svg(title, alt)
+	return c.svg(title, alt)
 }

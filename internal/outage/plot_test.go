@@ -5,9 +5,12 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"gonum.org/v1/plot/plotter"
 )
 
 func TestFiguresOfAReportAreTheSameBytesTwice(t *testing.T) {
@@ -179,5 +182,17 @@ func TestStepsOfAxesAreRoundNumbers(t *testing.T) {
 		if got := niceBelow(v); got < want*0.999 || got > want*1.001 {
 			t.Errorf("a foot below %v is %v, want %v", v, got, want)
 		}
+	}
+}
+
+func TestALineIsInterruptedWhereThereIsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSeries("s", 1, []point{{none: true}, {x: 1, y: 5}, {x: 2, none: true}, {x: 3, y: 6}, {x: 4, y: 7}}, 0.5)
+	want := []plotter.XYs{{{X: 1, Y: 5}, {X: 1.5, Y: 5}}, {{X: 3, Y: 6}, {X: 4, Y: 7}}}
+	if !reflect.DeepEqual(s.pieces, want) {
+		t.Errorf("pieces %v, want %v", s.pieces, want)
+	}
+	if s := newSeries("s", 1, []point{{none: true}}, 1); s.pieces != nil {
+		t.Errorf("a line of nothing has pieces %v", s.pieces)
 	}
 }

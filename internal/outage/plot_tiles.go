@@ -41,7 +41,7 @@ func (r *Report) drawAlerts(title, alt string) ([]byte, error) {
 	if len(r.Alerts) == 0 {
 		return nil, nil
 	}
-	c := chart{report: r, extra: timeline{r}, levels: make([]string, len(r.Alerts)), height: 50 + rowHeight*vg.Length(len(r.Alerts))}
+	c := chart{report: r, extra: timeline{r}, bare: true, levels: make([]string, len(r.Alerts)), height: 50 + rowHeight*vg.Length(len(r.Alerts))}
 	return c.svg(title, alt)
 }
 

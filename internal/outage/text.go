@@ -31,7 +31,7 @@ func (r *Report) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode
 type measure struct {
 	key   string // its name in the JSON of an [Account]
 	name  string
-	note  string // what it counts, where the name does not say
+	note  string // what it counts, for the page, which has room to say so
 	value func(Account) float64
 	text  func(float64) string
 }
@@ -144,39 +144,29 @@ func (r *Report) WriteText(w io.Writer, colour bool) error {
 			}
 			row = append(row, cell)
 		}
-		clients.AppendRow(append(row, m.note))
+		clients.AppendRow(row)
 	}
 	b.WriteString(clients.Render() + "\n")
 
+	// What a target wants and got may be long: below each other they fit a terminal.
 	if len(r.Targets) > 0 {
-		targets := listing()
-		targets.AppendHeader(table.Row{"target", "want", "got", ""})
-		for _, t := range r.Targets {
-			c := text.FgGreen
-			if !t.Reached {
-				c = text.FgRed
-			}
-			targets.AppendRow(table.Row{t.Name, t.Want, t.Got, paint(c, t.verdict())})
+		b.WriteString("\nTargets\n")
+	}
+	for _, t := range r.Targets {
+		c := text.FgGreen
+		if !t.Reached {
+			c = text.FgRed
 		}
-		b.WriteString("\n" + targets.Render() + "\n")
+		fmt.Fprintf(&b, " %s  %s\n          want %s\n          got  %s\n", paint(c, fmt.Sprintf("%-7s", t.verdict())), t.Name, t.Want, t.Got)
 	}
 	if len(r.Alerts) > 0 {
-		alerts := listing()
-		alerts.AppendHeader(table.Row{"alert", "when", "rule"})
-		for _, a := range r.Alerts {
-			alerts.AppendRow(table.Row{a.Name, r.when(a), a.ruleText()})
-		}
-		b.WriteString("\n" + alerts.Render() + "\n")
+		b.WriteString("\nAlerts\n")
+	}
+	for _, a := range r.Alerts {
+		fmt.Fprintf(&b, " %s: %s\n          %s\n", a.Name, r.when(a), a.Rule)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func (a Alert) ruleText() string {
-	if a.For == 0 {
-		return a.Rule
-	}
-	return fmt.Sprintf("%s, for %s", a.Rule, spanText(a.For))
 }
 
 // listing is a table without lines.

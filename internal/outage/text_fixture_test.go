@@ -20,9 +20,9 @@ func fixture(seed uint64) *Report {
 		Parts:   []Part{{"normal", 0, time.Minute}, {"outage", time.Minute, 8 * time.Minute}, {"recovered", 8 * time.Minute, 10 * time.Minute}},
 		Took:    10*time.Minute + 12*time.Second, Every: time.Second, Outage: time.Minute, PerMin: 1000,
 		Alerts: []Alert{
-			{Name: "RedriveRetriesRefusedForBudget", Rule: `increase(redrive_retries_refused_total{reason="budget"}[2m]) > 0`, For: 2 * time.Minute, Fired: true, Began: 75 * time.Second, At: 195 * time.Second},
-			{Name: "OrdersFailing", Rule: "share of orders that fail > 5 % over 5m " + nasty, For: 5 * time.Minute, Fired: true, Began: 2 * time.Minute, At: 7 * time.Minute},
-			{Name: "RedriveBreakerOpen", Rule: "breaker open", For: 5 * time.Minute},
+			{Name: "RedriveRetriesRefusedForBudget", Rule: `increase(redrive_retries_refused_total{reason="budget"}[2m]) > 0 for 2m`, For: 2 * time.Minute, Fired: true, Began: 75 * time.Second, At: 195 * time.Second},
+			{Name: "OrdersFailing", Rule: "share of orders that fail > 5 % over 5m, for 5m " + nasty, For: 5 * time.Minute, Fired: true, Began: 2 * time.Minute, At: 7 * time.Minute},
+			{Name: "RedriveBreakerOpen", Rule: "breaker not closed for 5m", For: 5 * time.Minute},
 		},
 		Targets: []Target{
 			{"load in the first minute, redrive", "at most 1.10", "1.06", true},

@@ -16,11 +16,11 @@ func Lines(w io.Writer) func(Progress) {
 	var last time.Duration
 	part := ""
 	return func(p Progress) {
-		if p.Part == part && p.At-last < every && p.At < p.Took {
+		if p.Part == part && p.At-last < every {
 			return
 		}
 		last, part = p.At, p.Part
-		fmt.Fprintf(w, "%5s of %s  %-10s", instant(p.At), instant(p.Took), p.Part)
+		fmt.Fprintf(w, "%14s  %-10s", p.time(), p.Part)
 		for _, c := range Clients {
 			if n, ok := p.Calls[c]; ok {
 				fmt.Fprintf(w, "  %s %d", c, n)
@@ -28,6 +28,14 @@ func Lines(w io.Writer) func(Progress) {
 		}
 		fmt.Fprintf(w, "  tokens %.0f  breaker %s  backlog %d\n", p.Tokens, strings.ReplaceAll(p.Breaker, "_", " "), p.Backlog)
 	}
+}
+
+// time says how far it is. What comes after the last customer takes as long as it takes.
+func (p Progress) time() string {
+	if p.At > p.Took {
+		return instant(p.At)
+	}
+	return instant(p.At) + " of " + instant(p.Took)
 }
 
 // TableWidth is how many columns a terminal needs for [Table]: a line that wraps
@@ -76,6 +84,6 @@ func drawProgress(p Progress, colour bool) string {
 	if p.Breaker != breakerLevels[0] {
 		breaker = paint("31", strings.ReplaceAll(p.Breaker, "_", " "))
 	}
-	return fmt.Sprintf("%s\n%s %s of %s  %s\nredrive: %.0f tokens · breaker %s · backlog %d\n",
-		t.Render(), bar, instant(p.At), instant(p.Took), p.Part, p.Tokens, breaker, p.Backlog)
+	return fmt.Sprintf("%s\n%s %s  %s\nredrive: %.0f tokens · breaker %s · backlog %d\n",
+		t.Render(), bar, p.time(), p.Part, p.Tokens, breaker, p.Backlog)
 }
