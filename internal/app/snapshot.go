@@ -37,7 +37,7 @@ func ledgerState(l *ledger.Ledger) metrics.SnapshotFunc {
 func stateOf(s ledger.Snapshot, g ledger.GateState) metrics.DependencySnapshot {
 	out := metrics.DependencySnapshot{Dependency: s.Dependency, Operations: map[jobs.State]int64{}, Held: heldBy(g),
 		DeadLetters: map[jobs.Kind]map[jobs.Reason]int64{}, Submissions: map[jobs.Kind]map[jobs.Answer]int64{},
-		Tokens:      float64(g.Gate.TokensMilli) / 1000, Cap: float64(g.InForce.Cap), Ratio: float64(g.InForce.RatioMilli) / 1000,
+		Tokens: float64(g.Gate.TokensMilli) / 1000, Cap: float64(g.InForce.Cap), Ratio: float64(g.InForce.RatioMilli) / 1000,
 		Overridden: g.Gate.Override.UntilMS > g.ReadAt.UnixMilli(), Paused: s.Paused, Breaker: string(g.Gate.State),
 		DrainETA: g.Forecast.ETA, DrainStuck: g.Forecast.ETA == budget.Never, DeadlineMisses: g.Forecast.Misses}
 	for _, c := range s.Counts {
