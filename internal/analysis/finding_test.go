@@ -12,7 +12,7 @@ import (
 	"redrive/internal/config"
 )
 
-// loads change the load of a case.
+// at is the default load, changed.
 func at(change func(*Load)) Load {
 	l := DefaultLoad()
 	if change != nil {
@@ -206,6 +206,37 @@ func TestWhatIsSaidToBeRightIsRight(t *testing.T) {
 		}
 		if got := Findings(parse(t, tt.mended(m[1]).text()), DefaultLoad()); len(got) > 0 {
 			t.Errorf("%s with %s: %+v", tt.id, m[1], got)
+		}
+	}
+}
+
+// Each pair is the last value that is sound and the first that is not.
+func TestFindingsBeginWhereTheirNumbersSay(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		id             string
+		sound, unsound file
+		load           func(*Load)
+	}{
+		{"slots-exhausted", file{top: "shutdown_grace: 40s", dependency: "timeout: 30s, slots: 12"}, file{top: "shutdown_grace: 40s", dependency: "timeout: 30s, slots: 11"}, nil},
+		{"retry-span-short", file{kind: "idempotency: keyed, max_attempts: 22"}, file{kind: "idempotency: keyed, max_attempts: 21"}, nil},
+		{"breaker-never-opens", file{dependency: "breaker: {consecutive: 0, min_calls: 10}"}, file{dependency: "breaker: {consecutive: 0, min_calls: 11}"}, nil},
+		{"budget-floor-above-load", file{dependency: "budget: {floor_per_second: 2}"}, file{dependency: "budget: {floor_per_second: 2.001}"}, func(l *Load) { l.PerSecond = 2 }},
+		{"budget-cap-below-slots", file{dependency: "budget: {cap: 10}"}, file{dependency: "budget: {cap: 9}"}, nil},
+		{"rate-below-load", file{dependency: "rate: {per_second: 2.5}"}, file{dependency: "rate: {per_second: 2.499}"}, func(l *Load) { l.PerSecond, l.Outage = 2.5, 0 }},
+		// timeout + 600 ms + min_response = 3750 ms
+		{"deadline-one-attempt", file{kind: "idempotency: keyed, deadline: 3750ms"}, file{kind: "idempotency: keyed, deadline: 3749ms"}, func(l *Load) { l.Outage = 0 }},
+		// 7 s lease + 30 s + 30 s
+		{"inquiry-gives-up-early", file{kind: strings.Replace("idempotency: none, "+askedAbout, "settle: 30s", "settle: 30s, give_up_after: 67s", 1)},
+			file{kind: strings.Replace("idempotency: none, "+askedAbout, "settle: 30s", "settle: 30s, give_up_after: 66999ms", 1)}, nil},
+		// 7854 operations at 1.1/s in 7140 s, and 60 s of ramp: the deadline of 2 h
+		{"drain-too-slow", file{dependency: "drain: {max_per_second: 0}"}, file{dependency: "drain: {max_per_second: 0}, breaker: {ramp: 61s}"}, func(l *Load) { l.Outage = 7854 * time.Second }},
+	} {
+		if got := Findings(parse(t, tt.sound.text()), at(tt.load)); len(got) > 0 {
+			t.Errorf("%s: %+v of what is sound", tt.id, got)
+		}
+		if got := Findings(parse(t, tt.unsound.text()), at(tt.load)); !slices.Contains(ids(got), tt.id) {
+			t.Errorf("%s: got %+v of what is not sound", tt.id, got)
 		}
 	}
 }
