@@ -17,6 +17,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/terms"
 )
 
 // addFlags are the flags of add that are not taken over as they are.
@@ -167,7 +168,7 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 		return err
 	}
 	entry.Warnings = append(entry.Warnings, more...)
-	receipts, err := s.ledger.Submit(ctx, submitTerms(spec), []ledger.Entry{entry})
+	receipts, err := s.ledger.Submit(ctx, terms.Submit(spec), []ledger.Entry{entry})
 	span.end(receipts, err)
 	if err != nil {
 		if ledger.WritesRefused(err) {

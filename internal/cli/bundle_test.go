@@ -15,6 +15,7 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/redistest"
+	"redrive/internal/terms"
 )
 
 // testBundle is a namespace with published kinds, as workers leave it, and the
@@ -191,7 +192,7 @@ func (b *testBundle) submit(subs ...jobs.Submission) {
 			}
 			entries = append(entries, e)
 		}
-		receipts, err := b.ledger.Submit(b.t.Context(), submitTerms(spec), entries)
+		receipts, err := b.ledger.Submit(b.t.Context(), terms.Submit(spec), entries)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -228,7 +229,7 @@ func (b *testBundle) attempt(id string, res ledger.Result) ledger.Finish {
 	}
 	spec := b.specs[parsed.Kind]
 	grant := b.begin(ctx, parsed, spec)
-	f, err := b.ledger.Finish(ctx, terms(spec), target(spec), grant, res)
+	f, err := b.ledger.Finish(ctx, terms.Of(spec), terms.Target(spec), grant, res)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -238,10 +239,10 @@ func (b *testBundle) attempt(id string, res ledger.Result) ledger.Finish {
 func (b *testBundle) begin(ctx context.Context, id jobs.ID, spec jobs.KindSpec) *ledger.Grant {
 	b.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if _, _, err := b.ledger.Sweep(ctx, terms(spec), []jobs.Kind{id.Kind}); err != nil {
+		if _, _, err := b.ledger.Sweep(ctx, terms.Of(spec), []jobs.Kind{id.Kind}); err != nil {
 			b.t.Fatal(err)
 		}
-		released, err := b.ledger.Release(ctx, terms(spec), []jobs.Kind{id.Kind}, 100)
+		released, err := b.ledger.Release(ctx, terms.Of(spec), []jobs.Kind{id.Kind}, 100)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -254,7 +255,7 @@ func (b *testBundle) begin(ctx context.Context, id jobs.ID, spec jobs.KindSpec) 
 		}
 		delete(b.released, id)
 		b.runs++
-		begun, err := b.ledger.Begin(ctx, terms(spec), target(spec), spec.MaxAttempts, d, fmt.Sprintf("run-%d", b.runs))
+		begun, err := b.ledger.Begin(ctx, terms.Of(spec), terms.Target(spec), spec.MaxAttempts, d, fmt.Sprintf("run-%d", b.runs))
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/terms"
 )
 
 // chain is where an operation stands among the attempts at one payment under several
@@ -36,7 +37,7 @@ func (c *chain) text(of *jobs.ID) string {
 	case c.Number == nil:
 		return of.String()
 	}
-	return fmt.Sprintf("%s (%s of at most %d in %s)", of, ordinal(*c.Number), *c.Limit, ms(*c.WithinMS))
+	return fmt.Sprintf("%s (%s of at most %d in %s)", of, ordinal(*c.Number), *c.Limit, terms.MS(*c.WithinMS))
 }
 
 func nameOf(id *jobs.ID) string {

@@ -12,6 +12,7 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/redistest"
+	"redrive/internal/terms"
 )
 
 // expire hands in operations whose deadline is over before a worker looks.
@@ -33,7 +34,7 @@ func (b *testBundle) sweepUntil(kind jobs.Kind, n int64) {
 	spec := b.specs[kind]
 	died := int64(0)
 	waitFor(b.t, func() bool {
-		done, _, err := b.ledger.Sweep(b.t.Context(), terms(spec), []jobs.Kind{kind})
+		done, _, err := b.ledger.Sweep(b.t.Context(), terms.Of(spec), []jobs.Kind{kind})
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -385,7 +386,7 @@ func TestCancelOfAnAttemptUnderWayIsPending(t *testing.T) {
 		}
 		res := ended(jobs.ReasonAttempts, jobs.Class503, "status 503")
 		res.Step, res.Reason = ledger.StepRetry, ""
-		if f, err := b.ledger.Finish(t.Context(), terms(spec), target(spec), grant, res); err != nil || f.State != jobs.Cancelled {
+		if f, err := b.ledger.Finish(t.Context(), terms.Of(spec), terms.Target(spec), grant, res); err != nil || f.State != jobs.Cancelled {
 			t.Errorf("%+v %v", f, err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/terms"
 )
 
 // maxFirsts is how many first attempts one command may tell of: more is a mistake.
@@ -113,7 +114,7 @@ func (s *session) tellFirsts(ctx context.Context, dep jobs.Dependency, f ledger.
 func (s *session) spareGate(dep jobs.Dependency) budget.Params {
 	for _, kind := range slices.Sorted(maps.Keys(s.known)) {
 		if spec := s.known[kind]; spec.Dependency == dep {
-			return terms(spec).Gate
+			return terms.Of(spec).Gate
 		}
 	}
 	return budget.Params{}

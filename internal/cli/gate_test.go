@@ -7,11 +7,12 @@ import (
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/terms"
 )
 
 // gated are payrail's terms with every limit of the gate.
 func (b *testBundle) gated() ledger.Terms {
-	t := terms(b.specs["charge"])
+	t := terms.Of(b.specs["charge"])
 	t.Gate = budget.Params{RatioMilli: 100, Cap: 100, FloorMilliPerSecond: 500, DrainMilliPerSecond: 10_000, RateMilliPerSecond: 25_000, MaxInFlight: 40, Slots: 10,
 		Breaker: budget.Breaker{WindowMS: 10_000, MinCalls: 20, FailureRateMilli: 500, Consecutive: 5, OpenMS: 5000, MaxOpenMS: 60_000, Probes: 3, RampMS: 60_000}}
 	return t

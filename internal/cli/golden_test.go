@@ -13,6 +13,7 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/redistest"
+	"redrive/internal/terms"
 )
 
 // noon is when the golden world begins. Its clock moves only by tick.
@@ -65,7 +66,7 @@ func newGoldenWorld(t *testing.T) *goldenWorld {
 	w.submit(late)
 	w.tick(2 * time.Second)
 	for range 2 {
-		if _, _, err := w.ledger.Sweep(ctx, terms(w.specs["charge"]), []jobs.Kind{"charge"}); err != nil {
+		if _, _, err := w.ledger.Sweep(ctx, terms.Of(w.specs["charge"]), []jobs.Kind{"charge"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/policy"
+	"redrive/internal/terms"
 	"redrive/internal/tracing"
 )
 
@@ -257,7 +258,7 @@ func (im *importer) submit(ctx context.Context, b *batch) error {
 	}
 	// A call that is cut off leaves its lines in doubt: once sent it is waited for, as
 	// long as the client's own time limits allow.
-	receipts, err := im.session.ledger.Submit(context.WithoutCancel(ctx), submitTerms(b.spec), b.entries)
+	receipts, err := im.session.ledger.Submit(context.WithoutCancel(ctx), terms.Submit(b.spec), b.entries)
 	if err != nil {
 		return err
 	}
@@ -283,7 +284,7 @@ func prepare(sub *jobs.Submission, spec jobs.KindSpec) (ledger.Entry, error) {
 			return entry, &ledger.FieldError{Field: "attempted", Err: fmt.Errorf(
 				"where kind %s is sent to is not known here (base_url of dependency %s holds a ${...}): start a worker once, it publishes it", spec.Kind, spec.Dependency)}
 		}
-		backoff := policy.Backoff{Base: ms(spec.BackoffBaseMS), Cap: ms(spec.BackoffCapMS)}
+		backoff := policy.Backoff{Base: terms.MS(spec.BackoffBaseMS), Cap: terms.MS(spec.BackoffCapMS)}
 		entry.Delay = backoff.Delay(max(a.Attempts, 1), rand.Float64)
 	}
 	return entry, nil

@@ -9,6 +9,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/terms"
 )
 
 // asks gives kinds an inquiry, as workers whose configuration has one do.
@@ -50,7 +51,7 @@ func (b *testBundle) inquired(id string, in ledger.Inquired) {
 	spec := b.specs[parsed.Kind]
 	waitFor(b.t, func() bool {
 		b.runs++
-		asked, err := b.ledger.Inquire(b.t.Context(), terms(spec), []jobs.Kind{parsed.Kind}, 100, "ask-"+string(rune('a'+b.runs)), time.Millisecond)
+		asked, err := b.ledger.Inquire(b.t.Context(), terms.Of(spec), []jobs.Kind{parsed.Kind}, 100, "ask-"+string(rune('a'+b.runs)), time.Millisecond)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -58,7 +59,7 @@ func (b *testBundle) inquired(id string, in ledger.Inquired) {
 			if q.ID != parsed {
 				continue
 			}
-			if _, err := b.ledger.Inquired(b.t.Context(), terms(spec), q, in); err != nil {
+			if _, err := b.ledger.Inquired(b.t.Context(), terms.Of(spec), q, in); err != nil {
 				b.t.Fatal(err)
 			}
 			return true

@@ -13,6 +13,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/terms"
 )
 
 // attemptsLeft must be left after a requeue, unless --more-attempts says how many
@@ -238,7 +239,7 @@ func (r *requeueRun) one(from int) func(context.Context, int, chosen) (result, e
 		q := r.base
 		q.Delay = r.apart * time.Duration(from+i)
 		q.MaxAttempts = spec.MaxAttempts
-		done, err := r.s.ledger.Requeue(ctx, terms(spec), target(spec), c.place.ID, q, r.who)
+		done, err := r.s.ledger.Requeue(ctx, terms.Of(spec), terms.Target(spec), c.place.ID, q, r.who)
 		if err != nil {
 			return result{}, err
 		}

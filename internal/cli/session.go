@@ -12,11 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"redrive/internal/budget"
 	"redrive/internal/config"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
-	"redrive/internal/policy"
 )
 
 // session is a command's connection to the ledger.
@@ -231,23 +229,3 @@ func (s *session) fit(ctx context.Context) error {
 	}
 	return &failure{code, fmt.Errorf("redis at %s is not fit to keep operations: %s", s.p.where, strings.Join(texts, "; "))}
 }
-
-func terms(spec jobs.KindSpec) ledger.Terms {
-	return ledger.Terms{
-		Dependency:  spec.Dependency,
-		Gate:        budget.Params{RatioMilli: spec.BudgetRatioMilli, Cap: spec.BudgetCap, FloorMilliPerSecond: spec.BudgetFloorMilliPerSecond},
-		MinResponse: ms(spec.MinResponseMS),
-		Retention:   spec.Retention,
-	}
-}
-
-func submitTerms(spec jobs.KindSpec) ledger.SubmitTerms {
-	return ledger.SubmitTerms{Terms: terms(spec), MaxBacklog: spec.MaxBacklog, ClaimLease: policy.ClaimLease(ms(spec.TimeoutMS))}
-}
-
-func target(spec jobs.KindSpec) ledger.Target {
-	return ledger.Target{BaseURL: spec.BaseURL, Idempotency: spec.Idempotency, KeyHeader: spec.KeyHeader,
-		KeyWindow: ms(spec.KeyWindowMS), ClaimLease: policy.ClaimLease(ms(spec.TimeoutMS))}
-}
-
-func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

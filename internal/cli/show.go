@@ -15,6 +15,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/terms"
 )
 
 func (p *program) showCommand() *cobra.Command {
@@ -361,5 +362,5 @@ func spanText(n *int64) string {
 	if n == nil {
 		return "-"
 	}
-	return ms(*n).String()
+	return terms.MS(*n).String()
 }

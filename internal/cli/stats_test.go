@@ -11,6 +11,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/terms"
 )
 
 func TestStatsWarnsOfOperationsThatNobodyWillSend(t *testing.T) {
@@ -42,7 +43,7 @@ func TestPauseAndResumeAreSeenInStats(t *testing.T) {
 		doomed := submission("charge", "a", 1)
 		doomed.Deadline = "1h"
 		b.submit(doomed)
-		if _, _, err := b.ledger.Sweep(t.Context(), terms(b.specs["charge"]), []jobs.Kind{"charge"}); err != nil {
+		if _, _, err := b.ledger.Sweep(t.Context(), terms.Of(b.specs["charge"]), []jobs.Kind{"charge"}); err != nil {
 			t.Fatal(err)
 		}
 		got := b.must(exitOK, "pause", "payrail", "--for", "8h", "--note", "their maintenance")
@@ -90,7 +91,7 @@ func TestWatchShowsChangesAsTheyHappen(t *testing.T) {
 					_, _ = b.ledger.Cancel(ctx, "payrail", jobs.ID{Kind: "charge", Key: "before"}, jobs.Retention{}, ledger.Actor{})
 					e, err := ledger.Prepare(&jobs.Submission{Kind: "charge", Key: jobs.Key("k" + time.Now().Format("150405.000000")), Body: body(1)}, b.specs["charge"])
 					if err == nil {
-						_, _ = b.ledger.Submit(ctx, submitTerms(b.specs["charge"]), []ledger.Entry{e})
+						_, _ = b.ledger.Submit(ctx, terms.Submit(b.specs["charge"]), []ledger.Entry{e})
 					}
 				}
 			}

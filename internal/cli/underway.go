@@ -12,6 +12,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/terms"
 )
 
 // underway is a bulk action that is written down.
@@ -53,7 +54,7 @@ func (b *bulk) record(ctx context.Context, s *session, cmd *cobra.Command, set [
 func (s *session) auditSpan(dep jobs.Dependency) time.Duration {
 	for _, spec := range s.known {
 		if spec.Dependency == dep {
-			return ms(spec.Retention.AuditMS)
+			return terms.MS(spec.Retention.AuditMS)
 		}
 	}
 	return 0
