@@ -24,18 +24,18 @@ const (
 // Calls lists every sort of call.
 var Calls = []Call{CallFirst, CallRetry, CallInquiry}
 
-// Result is how a first attempt went, as the budget and the breaker see it.
-type Result string
+// Result is how a first attempt went.
+type Result = jobs.Result
 
 // The results of first attempts.
 const (
-	ResultOK       Result = "ok"
-	ResultFailed   Result = "failed"
-	ResultTimedOut Result = "timed_out"
+	ResultOK       = jobs.ResultOK
+	ResultFailed   = jobs.ResultFailed
+	ResultTimedOut = jobs.ResultTimedOut
 )
 
 // Results lists every result of a first attempt.
-var Results = []Result{ResultOK, ResultFailed, ResultTimedOut}
+var Results = jobs.Results
 
 // Refusal says why a retry could not go at its due time, or will never go: what
 // the gate answered (a [jobs.Hold]), why the operation ended (a [jobs.Reason]), or
