@@ -69,19 +69,26 @@ func (r *Report) perClient(value func(span []Sample, seconds float64) (y float64
 	return all
 }
 
-// drawCalls shows nothing where there is no call: a logarithm has no nought.
+// drawCalls has a logarithmic axis where a client's calls dwarf the others'. A logarithm
+// has no nought: there a line is interrupted where there is no call.
 func (r *Report) drawCalls(title, alt string) ([]byte, error) {
+	const dwarfed = 10 // times as many as customers come
+	most := 0.0
+	for _, a := range r.Clients {
+		most = max(most, a.PeakPerSecond)
+	}
+	log := most > dwarfed*float64(r.PerMin)/60
 	lines := r.perClient(func(span []Sample, seconds float64) (float64, bool) {
 		calls := 0
 		for _, s := range span {
 			calls += s.Calls
 		}
-		return float64(calls) / seconds, calls > 0
+		return float64(calls) / seconds, calls > 0 || !log
 	})
 	if lines == nil {
 		return nil, nil
 	}
-	return chart{report: r, y: "calls per second", series: lines, log: true}.svg(title, alt)
+	return chart{report: r, y: "calls per second", series: lines, log: log}.svg(title, alt)
 }
 
 func (r *Report) drawFailing(title, alt string) ([]byte, error) {

@@ -196,3 +196,24 @@ func TestALineIsInterruptedWhereThereIsNothing(t *testing.T) {
 		t.Errorf("a line of nothing has pieces %v", s.pieces)
 	}
 }
+
+func TestAClientThatDwarfsTheOthersHidesThemNot(t *testing.T) {
+	t.Parallel()
+	axis := func(clients []Account) string {
+		r := fixture(3)
+		r.Clients = clients
+		svg, err := r.drawCalls("t", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, words := svgParts(t, svg)
+		return words
+	}
+	all := fixture(3).Clients
+	if words := axis(all); !strings.Contains(words, "\n10\n") || !strings.Contains(words, "\n500\n") {
+		t.Errorf("with 27 times the calls of ours the axis is logarithmic, from 10 to 500: %q", words)
+	}
+	if words := axis(all[2:]); !strings.Contains(words, "\n0\n5\n10\n15\n20\n") {
+		t.Errorf("ours alone has an even axis from 0 to 20: %q", words)
+	}
+}
