@@ -240,6 +240,9 @@ func (s *stage) direct(ctx context.Context) error {
 	for i, part := range s.scenario.Parts[1:] {
 		scenes = append(scenes, scene{part.From, func() error { return s.fault(ctx, s.scenario.faults[i+1]) }})
 	}
+	if s.scenario.gate.raised > 0 {
+		scenes = append(scenes, scene{s.scenario.Parts[len(s.scenario.Parts)-1].From, func() error { return s.redrive.raise(ctx, s.scenario.gate.raised) }})
+	}
 	// Deployments lie within the outage, between its two faults.
 	for i, d := range s.scenario.deploy {
 		at := 1 + i
@@ -264,6 +267,10 @@ func (s *stage) setting() []Setting {
 		breaker = fmt.Sprintf("opens at 20 calls or more in %s of which half failed; open for %s, doubling to %s; %d probes; ramp %s",
 			window, openFor, maxOpen, probes, ramp)
 	}
+	lane := ""
+	if sc.gate.raised > 0 {
+		lane = fmt.Sprintf(", which a person raises to %v by an override when the gateway has recovered", sc.gate.raised)
+	}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	settings := []Setting{
 		{"timeout", timeout.String() + " for every call of every client"},
@@ -275,7 +282,7 @@ func (s *stage) setting() []Setting {
 		{"budget", fmt.Sprintf("ratio %s, cap %d, floor %s a second", number(ratio), tokens, number(floor))},
 		{"breaker", breaker},
 		{"backoff", fmt.Sprintf("base %s, cap %s, full jitter", backoffBase, backoffCap)},
-		{"drain lane", number(sc.gate.drain) + " a second at most"},
+		{"drain lane", number(sc.gate.drain) + " a second at most" + lane},
 		{"deadline", deadline.String()},
 		{"real time", fmt.Sprintf("what does not run faster: the least wait of 100ms (here %s), a worker's lease of 4s and the timeout (here %s), the lane's growth by a twentieth a second (here each %s), Retry-After in whole seconds (here %s each)",
 			s.scaled(100*time.Millisecond), s.scaled(4*time.Second), s.scaled(time.Second), s.scaled(time.Second))},

@@ -33,6 +33,10 @@ type Scenario struct {
 type gate struct {
 	breaker bool
 	drain   float64 // calls a second that the drain lane grows to
+	// raised is what a person sets drain to once the gateway has recovered; 0: nobody does.
+	// A lane that is halved once in a second of the wall would let too many leave before it
+	// has shrunk, seen on a clock that is faster: so it is narrow until it is needed.
+	raised float64
 }
 
 // deployment is a worker that is replaced.
@@ -85,14 +89,14 @@ func during(f sandbox.Fault) []sandbox.Fault { return []sandbox.Fault{healthy, f
 
 // Scenarios lists every scenario.
 func Scenarios() []Scenario {
-	usual := gate{breaker: true, drain: 30}
+	usual := gate{breaker: true, drain: 1, raised: 60}
 	none, always := "", 1.0
 	return []Scenario{
 		{Name: "slow", Speed: 8, PerMin: 1000, Parts: course(time.Minute, 6*time.Minute, time.Minute),
 			Text: "The gateway answers after 2.4 s instead of 180 ms (medians), and every client waits for 1 s. It charges all the same: " +
 				"what times out has happened. The breaker is off, so that what the budget does alone can be seen.",
-			faults: during(sandbox.Fault{Mode: sandbox.Slow, Latency: 2400 * time.Millisecond}), gate: gate{drain: 100},
-			judge: []judgeFunc{loadStays, naiveLoad, holdStays, budgetBeforeFailures, delaysFlat}},
+			faults: during(sandbox.Fault{Mode: sandbox.Slow, Latency: 2400 * time.Millisecond}), gate: gate{drain: 1, raised: 100},
+			judge: []judgeFunc{loadStays, naiveLoad, holdStays, holdShorter, budgetBeforeFailures, delaysFlat}},
 		{Name: "down", Speed: 10, PerMin: 600, Parts: course(time.Minute, 4*time.Minute, time.Minute),
 			Text:   "Every connection is reset before the request is read: nothing happens at the gateway.",
 			faults: during(sandbox.Fault{Mode: sandbox.Down}), gate: usual, judge: []judgeFunc{loadStays, holdStays, breakerOpens}},
@@ -117,7 +121,7 @@ func Scenarios() []Scenario {
 				"What is known of the gateway must survive them.",
 			faults: during(sandbox.Fault{Mode: sandbox.Slow, Latency: 2400 * time.Millisecond}), gate: usual,
 			deploy: []deployment{{at: 160 * time.Second}, {at: 200 * time.Second, crash: true}},
-			judge:  []judgeFunc{holdStays, breakerOpens, deployKeepsGate}},
+			judge:  []judgeFunc{holdStays, holdShorter, breakerOpens, deployKeepsGate}},
 	}
 }
 

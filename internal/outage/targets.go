@@ -51,11 +51,18 @@ func naiveLoad(v *verdict) []Target {
 // holdStays allows a fifth for handing over, on a clock that makes it longer than it is.
 func holdStays(v *verdict) []Target {
 	got := v.accounts[Redrive].HoldTime
-	targets := []Target{target(got <= timeout*6/5, "how long a customer of the outage waits", "about one timeout: at most 1.20 s", "%s", seconds(got))}
-	if naive := v.accounts[Naive]; naive != nil {
-		targets = append(targets, target(got <= naive.HoldTime+timeout/5, "against the naive client's", "no longer", "%s against %s", seconds(got), seconds(naive.HoldTime)))
+	return []Target{target(got <= timeout*6/5, "how long a customer of the outage waits", "about one timeout: at most 1.20 s", "%s", seconds(got))}
+}
+
+// holdShorter is for gateways that keep customers waiting: where calls fail at once,
+// so does whoever gives up.
+func holdShorter(v *verdict) []Target {
+	naive := v.accounts[Naive]
+	if naive == nil {
+		return nil
 	}
-	return targets
+	got := v.accounts[Redrive].HoldTime
+	return []Target{target(5*got <= 2*naive.HoldTime, "against the naive client's", "at most 0.4 of it", "%s against %s", seconds(got), seconds(naive.HoldTime))}
 }
 
 func budgetBeforeFailures(v *verdict) []Target {
