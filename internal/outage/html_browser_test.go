@@ -215,6 +215,18 @@ func (p seen) check(t *testing.T, r *Report, width int64) {
 	if want := len(r.Clients) * len(measures); len(p.Cells) != want {
 		t.Errorf("%d px: %d numbers, want %d", width, len(p.Cells), want)
 	}
+	// The terminal's table reads the same.
+	var text strings.Builder
+	must(t, r.WriteText(&text, false))
+	for _, m := range measures {
+		words := strings.Fields(m.name)
+		for _, a := range r.Clients {
+			words = append(words, strings.Fields(cells[[2]string{string(a.Client), m.key}].Text)...)
+		}
+		if want := strings.Join(words, " ") + "\n"; !strings.Contains(strings.Join(lines(text.String()), ""), "\n"+want) {
+			t.Errorf("%d px: the terminal's table has no row %q:\n%s", width, want, text.String())
+		}
+	}
 	figures, err := r.Figures()
 	if err != nil {
 		t.Fatal(err)
@@ -238,6 +250,15 @@ func (p seen) check(t *testing.T, r *Report, width int64) {
 	if len(p.Alerts) != len(r.Alerts) {
 		t.Errorf("%d px: alerts %q, want %d", width, p.Alerts, len(r.Alerts))
 	}
+}
+
+// lines are those of a text with single spaces between their words.
+func lines(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		all = append(all, strings.Join(strings.Fields(line), " ")+"\n")
+	}
+	return all
 }
 
 // numbers are those of an account by their names in JSON: what is added to it has to

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// WriteMarkdown writes the report as a section of a manual: a heading, the tables,
+// WriteMarkdown writes the report as a section of a manual: a heading of the third level, the tables,
 // and those figures for which imagePath knows where they are. "" leaves one out.
 func (r *Report) WriteMarkdown(w io.Writer, imagePath func(name string) string) error {
 	figures, err := r.Figures()
@@ -14,7 +14,7 @@ func (r *Report) WriteMarkdown(w io.Writer, imagePath func(name string) string) 
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n\n%s\n\n", plainText(r.Scenario), plainText(r.Text))
+	fmt.Fprintf(&b, "### %s\n\n%s\n\n", plainText(r.Scenario), plainText(r.Text))
 	fmt.Fprintf(&b, "%s %s. Gateway: %s. Store: %s. Course: %s.\n\n", r.played(), r.Date.UTC().Format("2006-01-02"), plainText(r.Gateway), plainText(r.Store), plainText(r.course()))
 
 	head, rule := []string{""}, "|---|"
