@@ -129,7 +129,7 @@ func TestATargetIsMissedWhereItIs(t *testing.T) {
 		"deployed": {deployKeepsGate, verdictOf(s, good, sample(deployed-1, "open", 3, 0), sample(deployed, "half_open", 3, 0), sample(to, "closed", 9, 0)),
 			verdictOf(s, good, sample(deployed-1, "open", 3, 0), sample(deployed, "closed", 4, 0))},
 		"hints":   {hintsKept, hinted(12 * sec), hinted(11 * sec)},
-		"drain":   {drainsGently, flooded(300), flooded(600)},
+		"drain":   {drainsGently, flooded(70), flooded(90)},
 		"machine": {keptUp, slipped(200 * time.Millisecond), slipped(2 * sec)},
 		"delays":  {delaysFlat, spread(0.5, 1000), spread(0.001, 1000)},
 		"too few": {delaysFlat, spread(0.5, 1000), spread(0.5, 999)},

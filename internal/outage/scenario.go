@@ -92,10 +92,10 @@ func Scenarios() []Scenario {
 	usual := gate{breaker: true, drain: 1, raised: 60}
 	none, always := "", 1.0
 	return []Scenario{
-		{Name: "slow", Speed: 8, PerMin: 1000, Parts: course(time.Minute, 6*time.Minute, time.Minute),
+		{Name: "slow", Speed: 6, PerMin: 1000, Parts: course(45*time.Second, 330*time.Second, 30*time.Second),
 			Text: "The gateway answers after 2.4 s instead of 180 ms (medians), and every client waits for 1 s. It charges all the same: " +
 				"what times out has happened. The breaker is off, so that what the budget does alone can be seen.",
-			faults: during(sandbox.Fault{Mode: sandbox.Slow, Latency: 2400 * time.Millisecond}), gate: gate{drain: 1, raised: 100},
+			faults: during(sandbox.Fault{Mode: sandbox.Slow, Latency: 2400 * time.Millisecond}), gate: gate{drain: 1, raised: 200},
 			judge: []judgeFunc{loadStays, naiveLoad, holdStays, holdShorter, budgetBeforeFailures, delaysFlat}},
 		{Name: "down", Speed: 10, PerMin: 600, Parts: course(time.Minute, 4*time.Minute, time.Minute),
 			Text:   "Every connection is reset before the request is read: nothing happens at the gateway.",
