@@ -40,7 +40,7 @@ func Build() Dashboard {
 	id, y := 1, 0
 	for _, r := range rows {
 		open := false
-		d.Panels = append(d.Panels, Panel{ID: id, Type: "row", Title: r.title, Collapsed: &open, GridPos: GridPos{H: 1, W: gridColumns, Y: y}})
+		d.Panels = append(d.Panels, Panel{ID: id, Type: "row", Title: r.title, Collapsed: &open, Panels: []Panel{}, GridPos: GridPos{H: 1, W: gridColumns, Y: y}})
 		id, y = id+1, y+1
 		perLine := gridColumns / r.width
 		for i, p := range r.panels {

@@ -62,7 +62,7 @@ type Panel struct {
 	Datasource  *Datasource  `json:"datasource,omitempty"`
 	GridPos     GridPos      `json:"gridPos"`
 	Collapsed   *bool        `json:"collapsed,omitempty"` // of a row
-	Panels      []Panel      `json:"panels,omitempty"`    // of a row that is collapsed: none is
+	Panels      []Panel      `json:"panels,omitzero"`     // of a row that is collapsed; none is, but the list must be there
 	Targets     []Target     `json:"targets,omitempty"`
 	FieldConfig *FieldConfig `json:"fieldConfig,omitempty"`
 	Options     any          `json:"options,omitempty"`
@@ -129,10 +129,16 @@ type Word struct {
 
 // lines is how a time series is drawn.
 type lines struct {
-	LineWidth   int    `json:"lineWidth"`
-	FillOpacity int    `json:"fillOpacity"`
-	ShowPoints  string `json:"showPoints"`
-	SpanNulls   bool   `json:"spanNulls"`
+	LineWidth       int             `json:"lineWidth"`
+	FillOpacity     int             `json:"fillOpacity"`
+	ShowPoints      string          `json:"showPoints"`
+	SpanNulls       bool            `json:"spanNulls"`
+	ThresholdsStyle thresholdsStyle `json:"thresholdsStyle"`
+}
+
+// thresholdsStyle says whether a threshold is drawn: off, or dashed.
+type thresholdsStyle struct {
+	Mode string `json:"mode"`
 }
 
 // timeSeriesOptions are the options of a panel of type timeseries.
@@ -161,6 +167,10 @@ type statOptions struct {
 	Orientation   string        `json:"orientation"`
 	TextMode      string        `json:"textMode"`
 	ReduceOptions reduceOptions `json:"reduceOptions"`
+
+	WideLayout             bool   `json:"wideLayout"`
+	ShowPercentChange      bool   `json:"showPercentChange"`
+	PercentChangeColorMode string `json:"percentChangeColorMode"`
 }
 
 type reduceOptions struct {

@@ -74,10 +74,14 @@ func (p panel) placed(id int, at GridPos) Panel {
 	switch p.kind {
 	case "stat":
 		out.Options = statOptions{ColorMode: "background", GraphMode: "area", JustifyMode: "auto", Orientation: "auto", TextMode: "value",
-			ReduceOptions: reduceOptions{Calcs: []string{"lastNotNull"}}}
+			ReduceOptions: reduceOptions{Calcs: []string{"lastNotNull"}}, WideLayout: true, PercentChangeColorMode: "standard"}
 	case "timeseries":
 		out.FieldConfig.Defaults.Min = value(0)
-		out.FieldConfig.Defaults.Custom = lines{LineWidth: 1, FillOpacity: 10, ShowPoints: "never"}
+		limit := thresholdsStyle{Mode: "off"}
+		if len(p.steps) > 1 {
+			limit.Mode = "dashed"
+		}
+		out.FieldConfig.Defaults.Custom = lines{LineWidth: 1, FillOpacity: 10, ShowPoints: "never", ThresholdsStyle: limit}
 		out.Options = timeSeriesOptions{Legend: bottom, Tooltip: tooltip{Mode: "multi", Sort: "desc"}}
 	case "state-timeline":
 		out.Options = timelineOptions{AlignValue: "left", MergeValues: true, RowHeight: 0.9, ShowValue: "auto", Legend: bottom, Tooltip: tooltip{Mode: "single", Sort: "none"}}
