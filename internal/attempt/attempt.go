@@ -122,6 +122,19 @@ func sign(cl policy.Classification, sample policy.Sample, took, slowCall time.Du
 	return budget.SignFailed
 }
 
+// First is how a first attempt went, as the budget sees it: a decline is the operation's
+// affair, not the dependency's failure.
+func First(res ledger.Result) jobs.Result {
+	switch {
+	case res.Class == jobs.ClassTimeout:
+		return jobs.ResultTimedOut
+	case res.Outcome == jobs.OutcomeSucceeded, res.Class == jobs.Class4xx, res.Class == jobs.Class2xx:
+		return jobs.ResultOK
+	default:
+		return jobs.ResultFailed
+	}
+}
+
 // Gate is the gate of a dependency as the configuration has it.
 func Gate(d *config.Dependency) budget.Params {
 	b := d.Breaker

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,6 +69,13 @@ type Grant struct {
 
 // Always is the SafeFor of an operation whose resend is safe at any time.
 const Always = time.Duration(1<<63 - 1)
+
+// NewRunID returns a name that no other handler run ever had.
+func NewRunID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: the runtime ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
 
 // Begin asks for the right to make the attempt of a delivery, and writes it ahead
 // if the gate grants it. It is idempotent for the run id: after a lost reply the

@@ -37,6 +37,16 @@ type Entry struct {
 	request []byte
 }
 
+// Request returns what every attempt of the entry sends.
+func (e Entry) Request() (jobs.Request, error) {
+	r, err := decodeRequest(e.request)
+	r.IdempotencyKey, r.CorrelationID, r.Traceparent, r.Credential = e.meta.Key, e.meta.Correlation, e.meta.Traceparent, orDefault(e.meta.Credential)
+	if r.IdempotencyKey == "" {
+		r.IdempotencyKey = defaultIdempotencyKey(e.ID)
+	}
+	return r, err
+}
+
 // Size returns about how many bytes the entry takes.
 func (e Entry) Size() int { return len(e.request) + 300 }
 

@@ -119,7 +119,7 @@ func (l *Ledger) SubmitBegun(ctx context.Context, t SubmitTerms, target Target, 
 
 // begun is the grant of an attempt that submit wrote ahead.
 func (e Entry) begun(target Target, runID string, facts []string) (*Grant, error) {
-	if len(facts) < 6 {
+	if len(facts) < 7 {
 		return nil, unexpected("submit", facts)
 	}
 	key, credential := e.meta.Key, orDefault(e.meta.Credential)
@@ -128,14 +128,17 @@ func (e Entry) begun(target Target, runID string, facts []string) (*Grant, error
 	}
 	class := jobs.Idempotency(e.meta.Idempotency).Weaker(target.Idempotency)
 	safe := "0"
-	if class == jobs.IdempotencyNatural {
+	switch class {
+	case jobs.IdempotencyNatural:
 		safe = "-1"
+	case jobs.IdempotencyKeyed:
+		safe = strconv.FormatInt(max(number(facts[6])-number(facts[3]), 0), 10)
 	}
 	deadline := number(facts[3]) + number(facts[1])
 	return newGrant(e.ID, runID, e.request, map[string]string{"attempt": "1", "lease_left": facts[0], "deadline_left": facts[1], "seq": facts[2],
 		"started": facts[3], "target": facts[4], "used": "1", "unknown": "0", "class": string(class), "safe_for": safe, "ikey": key, "cred": credential,
 		"corr": e.meta.Correlation, "tp": e.meta.Traceparent, "fp": e.meta.Fingerprint, "created": facts[3], "idem": e.meta.Idempotency,
-		"deadline": strconv.FormatInt(deadline, 10), "window": strconv.FormatInt(e.meta.WindowMS, 10), "first": facts[3],
+		"deadline": strconv.FormatInt(deadline, 10), "window": strconv.FormatInt(e.meta.WindowMS, 10), "first": facts[3], "safe": facts[6],
 		"generation": facts[5]})
 }
 

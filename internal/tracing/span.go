@@ -38,6 +38,13 @@ func (a About) attributes() []attribute.KeyValue {
 	return attrs
 }
 
+// Around is the traceparent of the span in ctx; "": there is none.
+func Around(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier[header]
+}
+
 // The W3C trace context as one header carries it.
 const header = "traceparent"
 

@@ -61,7 +61,7 @@ func (c *conveyor) deliver(ctx context.Context, d ledger.Delivery) {
 	c.begun.Add(1)
 	defer c.begun.Add(-1)
 	startedAt := time.Now() // before begin: every span of the grant counts from here
-	runID := newRunID()
+	runID := ledger.NewRunID()
 	b, err := c.begin(ctx, k, d, runID)
 	if err != nil {
 		c.r.o.Log.LogAttrs(ctx, slog.LevelWarn, "begin unclear, given back", append(about(c.d.name, d.ID, 0, ""),

@@ -408,7 +408,7 @@ func (b *testBundle) begun(kind jobs.Kind) {
 		b.Fatal(err)
 	}
 	for _, d := range b.released(1) {
-		g, err := b.ledger.Begin(b.Context(), p.dependencies[dep].terms, p.dependencies[dep].kinds[kind].target, 25, d, newRunID())
+		g, err := b.ledger.Begin(b.Context(), p.dependencies[dep].terms, p.dependencies[dep].kinds[kind].target, 25, d, ledger.NewRunID())
 		if err != nil || g.Status != ledger.BeginGranted {
 			b.Fatalf("%+v %v", g, err)
 		}

@@ -58,7 +58,7 @@ func (i *inquirer) loop(taking, sending context.Context) {
 	for r.health.await(taking.Done()) {
 		next := inquiryPoll
 		if free := cap(i.slots) - len(i.slots); free > 0 && r.steady(i.c.d.name) && !r.pending.full() {
-			asked, err := r.o.Ledger.Inquire(taking, i.c.terms(), i.kinds, free, newRunID(), policy.ClaimLease(i.c.d.timeout))
+			asked, err := r.o.Ledger.Inquire(taking, i.c.terms(), i.kinds, free, ledger.NewRunID(), policy.ClaimLease(i.c.d.timeout))
 			if err != nil {
 				r.failed(taking, "inquiries not taken", i.c.d.name, err)
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"redrive/internal/attempt"
 	"redrive/internal/gateway"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -38,7 +39,7 @@ func (r *run) called(dep jobs.Dependency, g *ledger.Grant, res ledger.Result, se
 	case !sent:
 	case g.Attempt == 1:
 		r.o.Metrics.Call(dep, g.ID.Kind, metrics.CallFirst, res.Class, res.Duration)
-		r.o.Metrics.FirstAttempts(dep, firstResult(res), 1)
+		r.o.Metrics.FirstAttempts(dep, attempt.First(res), 1)
 	default:
 		r.o.Metrics.Call(dep, g.ID.Kind, metrics.CallRetry, res.Class, res.Duration)
 	}
@@ -66,19 +67,6 @@ func (r *run) called(dep jobs.Dependency, g *ledger.Grant, res ledger.Result, se
 func (c *conveyor) countReplay(k *kind, answer gateway.Answer) {
 	if k.target.KeyHeader != "" && k.replayed.In(answer.Sample.Header) {
 		c.r.o.Metrics.IdempotentReplay(c.d.name)
-	}
-}
-
-// firstResult is how a first attempt went, as the budget sees it: a decline is the
-// operation's affair, not the dependency's failure.
-func firstResult(res ledger.Result) metrics.Result {
-	switch {
-	case res.Class == jobs.ClassTimeout:
-		return metrics.ResultTimedOut
-	case res.Outcome == jobs.OutcomeSucceeded, res.Class == jobs.Class4xx, res.Class == jobs.Class2xx:
-		return metrics.ResultOK
-	default:
-		return metrics.ResultFailed
 	}
 }
 

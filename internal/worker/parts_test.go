@@ -250,7 +250,7 @@ func TestTheBatcherAnswersEachCallAndRunsManyAtOnce(t *testing.T) {
 	var granted atomic.Int64
 	for _, x := range d {
 		all.Go(func() {
-			run := newRunID()
+			run := ledger.NewRunID()
 			g, err := l.Begin(t.Context(), plan.dependencies[dep].terms, plan.dependencies[dep].kinds["charge"].target, 25, x, run)
 			if err != nil || g.Status != ledger.BeginGranted || g.Grant.ID != x.ID || g.Grant.RunID != run {
 				t.Errorf("%s: %+v %v", x.ID, g, err)
@@ -267,7 +267,7 @@ func TestTheBatcherAnswersEachCallAndRunsManyAtOnce(t *testing.T) {
 	if err := b.rdb.ScriptFlush(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if g, err := l.Begin(t.Context(), plan.dependencies[dep].terms, plan.dependencies[dep].kinds["charge"].target, 25, d[0], newRunID()); err != nil || g.Status != ledger.BeginStale {
+	if g, err := l.Begin(t.Context(), plan.dependencies[dep].terms, plan.dependencies[dep].kinds["charge"].target, 25, d[0], ledger.NewRunID()); err != nil || g.Status != ledger.BeginStale {
 		t.Errorf("%+v %v", g, err)
 	}
 	batch.close()

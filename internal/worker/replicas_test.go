@@ -129,7 +129,7 @@ func TestTheBatcherWaitsForReplicasOnThePipelineOfTheCalls(t *testing.T) {
 		for i, x := range d {
 			all.Go(func() {
 				asked := i % 3
-				g, err := ledgers[asked].Begin(t.Context(), terms, target, 25, x, newRunID())
+				g, err := ledgers[asked].Begin(t.Context(), terms, target, 25, x, ledger.NewRunID())
 				mu.Lock()
 				defer mu.Unlock()
 				took[asked] = max(took[asked], time.Since(began))

@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -333,11 +331,4 @@ func (r *run) alive() error {
 // still is how long a loop has not turned although Redis could be used.
 func (r *run) still(at *atomic.Int64) time.Duration {
 	return min(time.Since(time.Unix(0, at.Load())), r.health.usableFor())
-}
-
-// newRunID draws 128 random bits: who holds a run id holds the claim.
-func newRunID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: the runtime ends the process instead
-	return base64.RawURLEncoding.EncodeToString(b[:])
 }

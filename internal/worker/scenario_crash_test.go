@@ -245,7 +245,7 @@ func TestT31AMissingRecordIsToldOnceAndHarmsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range b.released(3) { // by a worker that then dies
-		if g, err := b.ledger.Begin(t.Context(), p.dependencies[dep].terms, p.dependencies[dep].kinds["payout"].target, 25, d, newRunID()); err != nil || g.Status != ledger.BeginGranted {
+		if g, err := b.ledger.Begin(t.Context(), p.dependencies[dep].terms, p.dependencies[dep].kinds["payout"].target, 25, d, ledger.NewRunID()); err != nil || g.Status != ledger.BeginGranted {
 			t.Fatalf("%+v %v", g, err)
 		}
 	}

@@ -113,7 +113,9 @@ func New(o Options) (*Worker, error) {
 	return &Worker{o: o, plan: p}, nil
 }
 
-func newID() string { return hostname() + "-" + strconv.Itoa(os.Getpid()) + "-" + newRunID()[:6] }
+func newID() string {
+	return hostname() + "-" + strconv.Itoa(os.Getpid()) + "-" + ledger.NewRunID()[:6]
+}
 
 func hostname() string {
 	host, err := os.Hostname()

@@ -16,7 +16,7 @@ ARGV     n              operations in this call
          publishes 'ms until due' on <KEYS[1]>:nudge when what it let in is due before all that waits
 RETURNS  per operation 6 items: answer, state, applied, next_at (ms or ''), merged (1 or ''), detail (differing
          fields of a conflict, why it was refused, or of an attempt begun here '<lease left> <deadline left> <attempts
-         written ahead> <start> <target> <generation of the breaker>'); then 'ended', '<id state reason class sends inquiries corr>' pairs
+         written ahead> <start> <target> <generation of the breaker> <safe until, ms>'); then 'ended', '<id state reason class sends inquiries corr>' pairs
 LIMIT    100 operations a call
 INVARIANT submitting the same request again changes nothing but for a send of the request path that is not
          recorded yet: it is added and never dropped; the same report twice is added once; an attempt is begun
@@ -124,7 +124,7 @@ end
 
 -- begun tells the request path what begin tells a worker.
 local function begun(op, e)
-  return table.concat({int(num(op.f.lease) - now), int(num(op.f.deadline) - now), int(rollback.seq()), string.match(op.f.a1 or '', '^(%d+),p,(%x+)$')}, ' ') .. ' ' .. int(g.generation)
+  return table.concat({int(num(op.f.lease) - now), int(num(op.f.deadline) - now), int(rollback.seq()), string.match(op.f.a1 or '', '^(%d+),p,(%x+)$')}, ' ') .. ' ' .. int(g.generation) .. ' ' .. (op.f.safe or '0')
 end
 
 -- merge adds a send that a duplicate submission reports. Never dropped.

@@ -1,0 +1,127 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"redrive/internal/attempt"
+	"redrive/internal/gateway"
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+	"redrive/internal/policy"
+	"redrive/internal/terms"
+	"redrive/internal/tracing"
+)
+
+// Reply is what the dependency answered.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	Result map[string]string // named values that the configuration takes from a success
+}
+
+// Attempt is the one call that [Client.Do] has made.
+type Attempt struct {
+	Operation      Operation
+	IdempotencyKey string      // that must go with the request, as Header has it
+	Header         http.Header // of the request: idempotency key, Redrive-Attempt, X-Correlation-Id, traceparent
+
+	c       *Client
+	spec    jobs.KindSpec
+	request jobs.Request
+	sendBy  time.Duration
+	timeout time.Duration
+	started time.Time
+	used    atomic.Bool
+	answer  *gateway.Answer // of Send
+}
+
+// SendFunc makes the call of an attempt, once, and returns what came of it: a reply with a
+// status, or an error. It must heed ctx, must not retry, and must send the headers of the
+// attempt. An error is an unknown outcome unless it wraps [ErrNotSent].
+type SendFunc func(ctx context.Context, a *Attempt) (Reply, error)
+
+// Send makes the call as a worker would: one request to the kind's path, on a connection of
+// its own, with the configuration's headers. It knows whether anything was sent. A second
+// Send of the same attempt is refused.
+func (a *Attempt) Send(ctx context.Context) (Reply, error) {
+	if a.used.Swap(true) {
+		return Reply{}, errors.New("redrive: an attempt is sent once")
+	}
+	header, err := a.c.header(a.spec.Dependency, credentialOf(a.Operation.Credential))
+	if err != nil {
+		a.answer = &gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseInvalidRequest}, Err: err.Error()}
+		return Reply{}, fmt.Errorf("%w: %w", err, ErrNotSent)
+	}
+	answer := a.c.send.Send(ctx, gateway.Call{Request: a.request, Attempt: 1, BaseURL: a.spec.BaseURL, Header: header, KeyHeader: a.spec.KeyHeader,
+		StartedAt: a.started, SendBy: a.sendBy, Timeout: a.timeout})
+	a.answer = &answer
+	reply := Reply{Status: answer.Sample.Status, Header: answer.Sample.Header, Body: answer.Sample.Body}
+	if reply.Status == 0 {
+		return reply, errors.New(answer.Err)
+	}
+	return reply, nil
+}
+
+func credentialOf(name string) string {
+	if name == "" {
+		return jobs.DefaultCredential
+	}
+	return name
+}
+
+// call makes the one call and says what was seen of it.
+func (d *doing) call(ctx context.Context, request jobs.Request) (Reply, gateway.Answer) {
+	span := d.c.tracer.Attempt(tracing.About{Dependency: d.spec.Dependency, ID: d.s.ID(), Correlation: d.s.CorrelationID, Traceparent: d.s.Traceparent}, 1, d.started)
+	request.Traceparent = span.Traceparent()
+	a := &Attempt{Operation: d.o, IdempotencyKey: request.IdempotencyKey, Header: http.Header{}, c: d.c, spec: d.spec, request: request,
+		sendBy: min(policy.SendWindow, d.deadline-terms.MS(d.spec.MinResponseMS)), timeout: d.timeout, started: d.started}
+	for name, value := range map[string]string{d.spec.KeyHeader: request.IdempotencyKey, "Redrive-Attempt": "1", "X-Correlation-Id": request.CorrelationID,
+		"Traceparent": request.Traceparent} {
+		if name != "" && value != "" {
+			a.Header.Set(name, value)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	reply, err := d.sendGuarded(ctx, a)
+	took := time.Since(d.started)
+	answer := gateway.Seen(reply.Status, reply.Header, reply.Body, took, err)
+	if a.answer != nil {
+		answer = *a.answer
+	}
+	cl := policy.Classify(answer.Sample, d.spec.Idempotency)
+	span.EndAttempt(cl.Outcome, cl.Class, cl.Verdict, reply.Status, answer.Err)
+	return reply, answer
+}
+
+// sendGuarded turns a panic of the caller's code into an unknown outcome: what it sent
+// before must be found again. The panic goes on once that is written.
+func (d *doing) sendGuarded(ctx context.Context, a *Attempt) (reply Reply, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.panicked, reply, err = p, Reply{}, errors.New("the sender panicked")
+			d.c.o.Log.ErrorContext(ctx, "the sender of an attempt panicked: its outcome is unknown", "operation", d.s.ID().String())
+		}
+	}()
+	return d.send(ctx, a)
+}
+
+func (d *doing) judge(g *ledger.Grant, answer gateway.Answer) ledger.Result {
+	t := attempt.Terms{MaxAttempts: d.spec.MaxAttempts, MinResponse: terms.MS(d.spec.MinResponseMS), HasInquiry: d.spec.Inquiry != nil,
+		Backoff: policy.Backoff{Base: terms.MS(d.spec.BackoffBaseMS), Cap: terms.MS(d.spec.BackoffCapMS)}}
+	if c := d.c.config; c != nil {
+		dep := c.Dependencies[d.spec.Dependency]
+		t.SlowCall, t.Rules, t.Results = dep.Breaker.SlowCall, dep.Rules, c.Kinds[d.spec.Kind].Results
+	}
+	res, errs := t.Judge(g, answer, d.started, d.c.random)
+	for _, err := range errs {
+		d.c.o.Log.Warn("rule or result cannot be evaluated", "kind", string(d.spec.Kind), "err", err)
+	}
+	return res
+}

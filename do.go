@@ -1,0 +1,319 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"redrive/internal/attempt"
+	"redrive/internal/budget"
+	"redrive/internal/gateway"
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+	"redrive/internal/policy"
+	"redrive/internal/terms"
+	"redrive/internal/tracing"
+)
+
+// Do makes the request path's one attempt of an operation, and hands over what did not
+// come to an end. send makes the call; nil: [Attempt.Send].
+//
+// It returns the reply of a success. Else the error says what is known:
+//
+//   - [*Permanent]: refused for good, such as a decline. Nothing goes on.
+//   - [*Deferred]: handed over; workers go on with it until its deadline.
+//   - [*Clash], [*Invalid]: the operation itself cannot be. Nothing was sent.
+//   - [ErrDeadline], [ErrOpen], [ErrNoLedger]: nothing was sent, and nothing is kept.
+//   - [*HandoverError]: an attempt failed, and the ledger did not take it.
+//
+// An operation that is known already is not sent again: its present state decides which
+// of these is returned. In [Light] mode only a hand-over finds out, so that a repeated Do
+// is a second send under the same key.
+//
+// The attempt may take the kind's timeout, or what ctx leaves less [Options.Reserve]. When
+// the ledger does not answer, operations of the classes natural and keyed are sent all the
+// same, and so is everything in Light mode; else [ErrNoLedger].
+func (c *Client) Do(ctx context.Context, o Operation, send SendFunc) (*Reply, error) {
+	spec, err := c.spec(o.Kind)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	if o.Attempted != nil || !o.NotBefore.IsZero() {
+		return nil, invalid(errors.New("an operation that is sent at once has neither Attempted nor NotBefore"))
+	}
+	if send == nil {
+		send = func(ctx context.Context, a *Attempt) (Reply, error) { return a.Send(ctx) }
+	}
+	s := o.submission(spec)
+	s.CreatedAt = instantText(time.Now())
+	span := c.begin(ctx, s, spec)
+	d := &doing{c: c, o: o, spec: spec, s: s, send: send, span: span, durable: c.o.Mode == Durable}
+	reply, err := d.do(ctx)
+	answer := jobs.Accepted
+	var deferred *Deferred
+	if err != nil && !errors.As(err, &deferred) {
+		answer = jobs.Refused
+	}
+	span.EndSubmit(answer, err)
+	if d.panicked != nil {
+		panic(d.panicked) // what it may have sent is written down
+	}
+	return reply, err
+}
+
+// doing is one Do.
+type doing struct {
+	c       *Client
+	o       Operation
+	spec    jobs.KindSpec
+	s       *jobs.Submission
+	send    SendFunc
+	span    tracing.Span
+	durable bool
+
+	timeout  time.Duration // of the call
+	began    time.Time
+	deadline time.Duration // until the operation's, from began
+	started  time.Time     // of the call, or of the step that must be younger than it
+	panicked any           // what the sender panicked with; nil: it did not
+}
+
+func (d *doing) do(ctx context.Context) (*Reply, error) {
+	entry, err := ledger.Prepare(d.s, d.spec)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	if err := d.times(ctx); err != nil {
+		return nil, err
+	}
+	if held, err := d.held(); err != nil {
+		return nil, err
+	} else if held {
+		return nil, d.deferUnsent(ctx, entry)
+	}
+	if !d.durable {
+		return d.light(ctx)
+	}
+	run := ledger.NewRunID()
+	d.started = time.Now() // every span of the grant counts from here
+	grant, receipt, err := d.writeAhead(ctx, entry, run)
+	switch {
+	case err != nil && !repeatable(d.spec.Idempotency):
+		return nil, fmt.Errorf("%w: %w", ErrNoLedger, err)
+	case err != nil:
+		return d.light(ctx) // its key makes a send that nobody wrote down a repeatable one
+	case grant == nil:
+		return d.known(ctx, receipt)
+	}
+	return d.granted(ctx, grant, receipt)
+}
+
+// repeatable: a second send of the same operation leaves the effect as it is.
+func repeatable(class jobs.Idempotency) bool {
+	return class == jobs.IdempotencyKeyed || class == jobs.IdempotencyNatural
+}
+
+// times fixes how long the call may take: the deadline is checked before anything else.
+func (d *doing) times(ctx context.Context) error {
+	d.began = time.Now()
+	d.started = d.began
+	d.deadline = terms.MS(d.spec.DeadlineMS)
+	switch {
+	case !d.o.Deadline.IsZero():
+		d.deadline = d.o.Deadline.Sub(d.began)
+	case d.o.Within != 0:
+		d.deadline = d.o.Within
+	}
+	d.timeout = min(terms.MS(d.spec.TimeoutMS), d.deadline)
+	if by, ok := ctx.Deadline(); ok {
+		d.timeout = min(d.timeout, by.Sub(d.began)-d.c.o.Reserve)
+	}
+	if ctx.Err() != nil || d.timeout < terms.MS(d.spec.MinResponseMS) {
+		return ErrDeadline
+	}
+	return nil
+}
+
+// held: the dependency is not called now, as far as is known here.
+func (d *doing) held() (bool, error) {
+	state, ok := d.c.path.State(d.spec.Dependency)
+	if !ok || state.Age() > stateAge || state.Breaker == budget.Closed && state.Hold == jobs.HoldNone {
+		return false, nil
+	}
+	if d.c.o.WhenOpen == FailFast {
+		return false, ErrOpen
+	}
+	return true, nil
+}
+
+// stateAge is how old the gate's word may be to keep a call from being made.
+const stateAge = 5 * time.Second
+
+// deferUnsent hands over without an attempt.
+func (d *doing) deferUnsent(ctx context.Context, entry ledger.Entry) error {
+	store, err := d.c.store(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrOpen, err)
+	}
+	got, err := store.Submit(ctx, terms.Submit(d.spec), []ledger.Entry{entry})
+	if err != nil {
+		return d.spooled(NotSent, err)
+	}
+	_, err = d.known(ctx, receiptOf(got[0]))
+	return err
+}
+
+// writeAhead writes the operation and its attempt in one step. The grant is nil where
+// there is nothing to send.
+func (d *doing) writeAhead(ctx context.Context, entry ledger.Entry, run string) (*ledger.Grant, Receipt, error) {
+	bound, cancel := context.WithTimeout(ctx, min(d.timeout, writeAheadWithin))
+	defer cancel()
+	store, err := d.c.store(bound)
+	if err != nil {
+		return nil, Receipt{}, err
+	}
+	got, grant, err := store.SubmitBegun(bound, terms.Submit(d.spec), terms.Target(d.spec), entry, run)
+	if err != nil { // it may be written: nobody may wait for a send that is not made
+		d.c.late.add(func(ctx context.Context) error {
+			_, err := store.Abandon(ctx, terms.Of(d.spec), ledger.Delivery{ID: d.s.ID()}, run, 0, false)
+			return err
+		})
+		return nil, Receipt{}, err
+	}
+	if got.Answer == jobs.Unsure {
+		return nil, receiptOf(got), errors.New("it is not on the replicas asked for yet")
+	}
+	return grant, receiptOf(got), nil
+}
+
+const writeAheadWithin = 1500 * time.Millisecond
+
+// known says what is the matter with an operation that is not sent now.
+func (d *doing) known(ctx context.Context, r Receipt) (*Reply, error) {
+	if r.Answer != Accepted && r.Answer != Duplicate && r.Answer != Unsure {
+		return nil, rejected(r)
+	}
+	if !r.State.Ended() {
+		return nil, &Deferred{Receipt: r, Outcome: NotSent}
+	}
+	record, err := d.c.Get(ctx, r.Kind, r.Key)
+	if err != nil {
+		return nil, &Deferred{Receipt: r, Outcome: NotSent, Cause: err}
+	}
+	if record.State == Succeeded {
+		return &Reply{Status: record.LastStatus, Body: record.Answer, Result: record.Result}, nil
+	}
+	return nil, &Permanent{Reply: Reply{Status: record.LastStatus, Body: record.Answer}, Class: record.LastClass,
+		Reason: strings.TrimSuffix(fmt.Sprintf("it is %s (%s)", record.State, record.Reason), " ()")}
+}
+
+// granted makes the call that was written ahead and writes what came of it.
+func (d *doing) granted(ctx context.Context, g *ledger.Grant, receipt Receipt) (*Reply, error) {
+	reply, answer := d.call(ctx, g.Request)
+	res := d.judge(g, answer)
+	res.Told = true
+	target, t := terms.Target(d.spec), terms.Of(d.spec)
+	store, err := d.c.store(ctx)
+	if err == nil {
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.finishWithin())
+		defer cancel()
+		var f ledger.Finish
+		if f, err = store.Finish(bound, t, target, g, res); err == nil {
+			receipt.State = State(f.State)
+		}
+	}
+	if err != nil { // its claim's lease makes it unknown if this process dies first
+		d.c.late.add(func(ctx context.Context) error {
+			store, err := d.c.store(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = store.Finish(ctx, t, target, g, res)
+			return err
+		})
+	}
+	return d.ended(reply, answer, res, receipt)
+}
+
+func (d *doing) finishWithin() time.Duration { return max(d.c.o.Reserve, 100*time.Millisecond) }
+
+// light makes the call without having written anything, and hands over what failed.
+func (d *doing) light(ctx context.Context) (*Reply, error) {
+	entry, err := ledger.Prepare(d.s, d.spec)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	request, err := entry.Request()
+	if err != nil {
+		return nil, invalid(err)
+	}
+	d.started = time.Now()
+	reply, answer := d.call(ctx, request)
+	safe := time.Duration(0)
+	switch d.spec.Idempotency {
+	case jobs.IdempotencyNatural:
+		safe = ledger.Always
+	case jobs.IdempotencyKeyed:
+		safe = policy.ResendSafe(terms.MS(d.spec.KeyWindowMS), policy.ClaimLease(terms.MS(d.spec.TimeoutMS)))
+	}
+	g := &ledger.Grant{ID: d.s.ID(), Attempt: 1, Used: 1, Idempotency: d.spec.Idempotency, DeadlineLeft: d.deadline, SafeFor: safe}
+	res := d.judge(g, answer)
+	if answer.WireBytes > 0 { // what was not sent must not be counted
+		d.c.path.Record(d.spec.Dependency, attempt.First(res))
+	}
+	if done(res) {
+		return d.ended(reply, answer, res, Receipt{})
+	}
+	d.s.Attempted = &jobs.Attempted{ID: ledger.NewRunID(), Outcome: res.Outcome, Class: res.Class, FirstSentAt: instantText(d.started), Counted: answer.WireBytes > 0}
+	d.s.IdempotencyKey = request.IdempotencyKey
+	d.s.Deadline = instantText(d.began.Add(d.deadline)) // a span would begin anew when it is taken
+	receipt, err := d.handOver(ctx, res)
+	if err != nil {
+		return nil, err
+	}
+	return d.ended(reply, answer, res, receipt)
+}
+
+func (d *doing) handOver(ctx context.Context, res ledger.Result) (Receipt, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.finishWithin())
+	defer cancel()
+	entry, err := ledger.Prepare(d.s, d.spec)
+	if err != nil {
+		return Receipt{}, d.spooled(Outcome(res.Outcome), err)
+	}
+	entry.Delay = res.Delay
+	store, err := d.c.store(ctx)
+	if err != nil {
+		return Receipt{}, d.spooled(Outcome(res.Outcome), err)
+	}
+	got, err := store.Submit(ctx, terms.Submit(d.spec), []ledger.Entry{entry})
+	if err != nil {
+		return Receipt{}, d.spooled(Outcome(res.Outcome), err)
+	}
+	if r := receiptOf(got[0]); r.Answer == Accepted || r.Answer == Duplicate || r.Merged {
+		return r, nil
+	} else if r.Answer == Unsure || r.Later {
+		return Receipt{}, d.spooled(Outcome(res.Outcome), fmt.Errorf("%s %s", r.Answer, r.Error))
+	} else {
+		return Receipt{}, d.spooled(Outcome(res.Outcome), rejected(r))
+	}
+}
+
+// done: the customer can be told now, and nothing is left to do.
+func done(res ledger.Result) bool {
+	return res.Step == ledger.StepSucceed || res.Step == ledger.StepEnd && res.Reason == jobs.ReasonPermanent
+}
+
+// ended is what Do returns of an attempt that was made.
+func (d *doing) ended(reply Reply, answer gateway.Answer, res ledger.Result, receipt Receipt) (*Reply, error) {
+	switch {
+	case res.Step == ledger.StepSucceed:
+		reply.Result = res.Values
+		return &reply, nil
+	case done(res):
+		return nil, &Permanent{Reply: reply, Class: string(res.Class), Reason: answer.Err}
+	}
+	return nil, &Deferred{Receipt: receipt, Outcome: Outcome(res.Outcome), Cause: errors.New(answer.Err)}
+}

@@ -1,0 +1,62 @@
+package redrive
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"redrive/internal/attempt"
+	"redrive/internal/gateway"
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+	"redrive/internal/policy"
+)
+
+// Transport returns a transport for calls that one's own code makes and does not hand
+// over: each counts as a first attempt of the dependency, with its result, and bears
+// Redrive-Attempt: 1. It never sends a request twice, and keeps base from doing so: what
+// net/http would repeat by itself on a connection that has died comes back as an error.
+// base nil: [http.DefaultTransport]. Do not use it below [Client.Do] or [Client.Call],
+// which count themselves.
+func (c *Client) Transport(dependency string, base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &countingTransport{c: c, dep: jobs.Dependency(dependency), base: base}
+}
+
+type countingTransport struct {
+	c    *Client
+	dep  jobs.Dependency
+	base http.RoundTripper
+}
+
+// RoundTrip makes the call and counts it.
+func (t *countingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	once := req.Clone(req.Context())
+	once.GetBody = nil // nothing may rewind the body,
+	if once.Body == nil || once.Body == http.NoBody {
+		once.Body = empty{} // and one that is not there could be sent again
+	}
+	once.Header.Set("Redrive-Attempt", "1")
+	began := time.Now()
+	resp, err := t.base.RoundTrip(once)
+	status, header := 0, http.Header(nil)
+	if resp != nil {
+		status, header = resp.StatusCode, resp.Header
+	}
+	if err != nil && req.Context().Err() != nil {
+		err = errors.Join(err, req.Context().Err())
+	}
+	answer := gateway.Seen(status, header, nil, time.Since(began), err)
+	cl := policy.Classify(answer.Sample, jobs.IdempotencyNatural)
+	t.c.path.Record(t.dep, attempt.First(ledger.Result{Class: cl.Class, Outcome: cl.Outcome}))
+	return resp, err
+}
+
+// empty is a body without bytes that net/http does not know to be empty.
+type empty struct{}
+
+func (empty) Read([]byte) (int, error) { return 0, io.EOF }
+func (empty) Close() error             { return nil }
