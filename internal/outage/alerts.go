@@ -87,21 +87,23 @@ func gauge(samples []GateSample, end time.Duration, of func(*GateSample) float64
 type observed struct {
 	end                     time.Duration
 	gate                    []GateSample
-	called, callsFailed     []time.Duration // ends of redrive's calls
+	firsts, firstsFailed    []time.Duration // ends of redrive's first attempts
 	ended, failed           []time.Duration // ends of redrive's orders
 	naiveEnded, naiveFailed []time.Duration
 	compared                bool // there is a naive client
 }
 
+// The names, spans and shares are those of the rules that are shipped for Prometheus,
+// where there is such a rule.
 const (
-	refusedSpan  = 2 * time.Minute
+	refusedSpan  = time.Minute
 	failureSpan  = 5 * time.Minute
 	failureShare = 0.05
 
 	alertBudget  = "RedriveRetriesRefusedForBudget"
 	alertRefused = "RedriveRetriesRefused"
 	alertBreaker = "RedriveBreakerOpen"
-	alertCalls   = "GatewayFailureRate"
+	alertFirsts  = "RedriveFailureRateHigh"
 	alertOrders  = "OrderFailureRate"
 	alertNaive   = "OrderFailureRateOfNaive"
 )
@@ -133,10 +135,10 @@ func alertsOf(o observed) []Alert {
 		}
 	}
 	rules := []rule{
-		{alertBudget, "increase(retries refused for the budget)[2m] > 0 for 2m", 2 * time.Minute, grows(budget)},
-		{alertRefused, "increase(retries refused by the gate, whatever the reason)[2m] > 0 for 2m", 2 * time.Minute, grows(refused)},
+		{alertBudget, "increase(retries refused for the budget)[1m] > 0 for 2m", 2 * time.Minute, grows(budget)},
+		{alertRefused, "increase(retries refused by the gate, whatever the reason)[1m] > 0 for 2m", 2 * time.Minute, grows(refused)},
 		{alertBreaker, "breaker not closed for 5m", 5 * time.Minute, func(at time.Duration) bool { return open.value(at) > 0 }},
-		{alertCalls, "more than 5 % of the calls at the gateway failed over 5m, for 5m", failureSpan, rate(o.called, o.callsFailed)},
+		{alertFirsts, "more than 5 % of first attempts failed over 5m, for 5m", failureSpan, rate(o.firsts, o.firstsFailed)},
 		{alertOrders, "more than 5 % of redrive's orders ended in failure over 5m, for 5m", failureSpan, rate(o.ended, o.failed)},
 	}
 	if o.compared {

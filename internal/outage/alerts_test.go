@@ -62,9 +62,9 @@ func TestTheBudgetsAlertComesBeforeThatOfFailures(t *testing.T) {
 		}
 		o.gate = append(o.gate, g)
 		for range 10 {
-			o.called, o.ended, o.naiveEnded = append(o.called, at), append(o.ended, at), append(o.naiveEnded, at)
+			o.firsts, o.ended, o.naiveEnded = append(o.firsts, at), append(o.ended, at), append(o.naiveEnded, at)
 			if inOutage {
-				o.callsFailed, o.naiveFailed = append(o.callsFailed, at), append(o.naiveFailed, at)
+				o.firstsFailed, o.naiveFailed = append(o.firstsFailed, at), append(o.naiveFailed, at)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func TestTheBudgetsAlertComesBeforeThatOfFailures(t *testing.T) {
 		alertBudget:  {Fired: true, Began: 75 * sec, At: 195 * sec},
 		alertRefused: {Fired: true, Began: 75 * sec, At: 195 * sec},
 		alertBreaker: {Fired: true, Began: 75 * sec, At: 375 * sec},
-		alertCalls:   {Fired: true, Began: 75 * sec, At: 375 * sec},
+		alertFirsts:  {Fired: true, Began: 75 * sec, At: 375 * sec},
 		alertOrders:  {},
 		alertNaive:   {Fired: true, Began: 75 * sec, At: 375 * sec},
 	}

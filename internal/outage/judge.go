@@ -54,13 +54,19 @@ func (s *stage) report(gate []GateSample) (*Report, error) {
 	return r, nil
 }
 
-// see takes in when a client's calls and orders ended, and how.
+// see takes in when a client's first attempts and orders ended, and how.
 func (o *observed) see(sh *shop, calls []arrival) {
 	if sh.name == Redrive {
+		seen := map[string]bool{}
 		for i := range calls {
-			o.called = append(o.called, calls[i].ended)
-			if calls[i].failed() {
-				o.callsFailed = append(o.callsFailed, calls[i].ended)
+			c := &calls[i]
+			if seen[c.reference] {
+				continue
+			}
+			seen[c.reference] = true
+			o.firsts = append(o.firsts, c.ended)
+			if c.failed() {
+				o.firstsFailed = append(o.firstsFailed, c.ended)
 			}
 		}
 	}

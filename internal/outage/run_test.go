@@ -94,15 +94,15 @@ func TestASlowGatewayIsRehearsedAgainstThreeClients(t *testing.T) {
 
 func TestWorkersAreReplacedInTheOutageAndNothingIsLost(t *testing.T) {
 	t.Parallel()
-	s := short(t, "deploy_during_outage", 300, 5*sec, 60*sec, 5*sec)
-	s.deploy = []deployment{{at: 25 * sec}, {at: 35 * sec, crash: true}}
+	s := short(t, "deploy_during_outage", 200, 5*sec, 45*sec, 5*sec)
+	s.deploy = []deployment{{at: 25 * sec}, {at: 30 * sec, crash: true}}
 	r, err := Run(t.Context(), Options{Scenario: s, Speed: 20, Seed: 6, Store: rehearsal.StoreRedis})
 	if err != nil {
 		t.Fatal(err)
 	}
 	safe(t, r)
 	for _, g := range r.Gate {
-		if g.At > 25*sec && g.At < 60*sec && g.Breaker == "closed" {
+		if g.At > 25*sec && g.At < 50*sec && g.Breaker == "closed" {
 			t.Errorf("at %s the breaker is closed", g.At)
 		}
 	}
@@ -116,7 +116,7 @@ func TestASandboxOfOnesOwnIsPlayedAgainst(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(own.Stop)
-	o := Options{Scenario: short(t, "lost_replies", 300, 5*sec, 10*sec, 5*sec), Seed: 7, Store: rehearsal.StoreMemory, Against: url}
+	o := Options{Scenario: short(t, "slow", 300, 5*sec, 10*sec, 5*sec), Speed: 10, Seed: 7, Store: rehearsal.StoreRedis, Against: url}
 	r, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

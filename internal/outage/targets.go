@@ -78,13 +78,13 @@ func budgetBeforeFailures(v *verdict) []Target {
 		return "at " + a.At.Round(time.Second).String()
 	}
 	first := budget.Fired
-	for _, name := range []string{alertCalls, alertOrders, alertNaive} {
+	for _, name := range []string{alertFirsts, alertOrders, alertNaive} {
 		if a := alerts[name]; a.Fired && a.At <= budget.At {
 			first = false
 		}
 	}
-	return []Target{target(first, "the budget's alert fires before any of the failure rate", "first", "budget %s, failed calls %s, failed orders %s, the naive client's %s",
-		fired(budget), fired(alerts[alertCalls]), fired(alerts[alertOrders]), fired(alerts[alertNaive]))}
+	return []Target{target(first, "the budget's alert fires before any of the failure rate", "first", "budget %s, failed first attempts %s, failed orders %s, the naive client's %s",
+		fired(budget), fired(alerts[alertFirsts]), fired(alerts[alertOrders]), fired(alerts[alertNaive]))}
 }
 
 func delaysFlat(v *verdict) []Target {
