@@ -19,7 +19,7 @@ type delay struct {
 const (
 	bins     = 10
 	judgedAt = 100  // delays of a band
-	flatAt   = 0.01 // what is less likely by chance is not flat
+	flatAt   = 0.01 // what is less likely by chance, all judged bands together, is not flat
 )
 
 // bandsOf sorts delays by the upper end between 0 and which each was drawn, and says
@@ -41,13 +41,20 @@ func bandsOf(delays []delay, b policy.Backoff, c clock) []Band {
 	}
 	uppers := slices.Sorted(maps.Keys(byUpper))
 	bands := make([]Band, len(uppers))
+	judged := 0
 	for i, upper := range uppers {
 		band := byUpper[upper]
 		band.Chi2 = chi2(band.Counts, shares(upper))
 		band.P = tail(band.Chi2, bins-1)
-		band.Judged = band.Delays >= judgedAt
-		band.Flat = band.P >= flatAt
+		if band.Judged = band.Delays >= judgedAt; band.Judged {
+			judged++
+		}
 		bands[i] = *band
+	}
+	// Each at its share of the level: of many bands that are even one looks uneven sooner
+	// than one alone would (Bonferroni).
+	for i := range bands {
+		bands[i].Flat = bands[i].P >= flatAt/float64(max(judged, 1))
 	}
 	return bands
 }

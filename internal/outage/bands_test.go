@@ -56,7 +56,7 @@ func TestEvenDelaysAreFlatAtAnySpeedAndSkewedOnesAreNot(t *testing.T) {
 				t.Fatalf("speed %v, %s: %+v", speed, tc.name, bands)
 			}
 			for _, band := range bands {
-				if !band.Judged || (band.P > 1e-6) != tc.flat || band.Flat != (band.P >= flatAt) {
+				if !band.Judged || (band.P > 1e-6) != tc.flat || band.Flat != (band.P >= flatAt/3) {
 					t.Errorf("speed %v, seed %d, %s: %+v", speed, seed, tc.name, band)
 				}
 			}

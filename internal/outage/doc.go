@@ -7,5 +7,13 @@
 // that counts its attempts in the shared budget and hands over what failed, real
 // workers, and a real store. Time can run faster than the wall's: every span of the
 // configuration, of the faults and of the customers' patience is divided by the
-// same factor, so that what is compared stays comparable.
+// same factor, so that what is compared stays comparable. [Scenario] says what does not
+// run faster, and how the speeds are chosen.
+//
+// Who judges is the gateway: the sandbox's ledger of side effects, and the door in front
+// of it, which writes down every call on arrival. A client's word is held against that. What
+// the machine could not keep up with is a missed target, not a better figure.
+//
+// Against a sandbox of one's own ([Options.Against]) redrive is played alone: three clients
+// at one gateway would each feel the others' load.
 package outage

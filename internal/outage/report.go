@@ -106,7 +106,7 @@ type Band struct {
 	Chi2    float64       `json:"chi2"`   // against the even distribution
 	P       float64       `json:"p"`      // how likely a chi2 as large is by chance
 	Judged  bool          `json:"judged"` // there are enough delays to say
-	Flat    bool          `json:"flat"`   // P >= 0.01
+	Flat    bool          `json:"flat"`   // P is at least 0.01 divided by the number of judged bands: one report in a hundred looks uneven by chance
 }
 
 // Alert is a rule that was evaluated over the scenario as Prometheus would.

@@ -98,8 +98,8 @@ func delaysFlat(v *verdict) []Target {
 			worst = min(worst, b.P)
 		}
 	}
-	return []Target{target(judged > 0 && flat && delays >= 1000, "retry delays are spread evenly in each band", "p of chi-square at least 0.01 in each of 100 delays or more, 1,000 in all",
-		"p at least %.3f in %d bands, %d delays in all", worst, judged, delays)}
+	return []Target{target(judged > 0 && flat && delays >= 1000, "retry delays are spread evenly in each band", "chi-square at 1 % for all bands of 100 delays or more, 1,000 in all",
+		"p at least %.4f in %d bands (want %.4f), %d delays in all", worst, judged, flatAt/float64(max(judged, 1)), delays)}
 }
 
 func breakerOpens(v *verdict) []Target {
