@@ -31,9 +31,10 @@ build: ## build bin/worker and bin/enqueue, static
 demo: build ## watch operations being redelivered through a failing gateway (no Redis needed)
 	bin/worker demo
 
-# What has no goroutines of its own for the race detector to see, and runs much Lua in Go:
-# many times slower under it. The simulations play their whole short form without it.
-SEQUENTIAL = /internal/(sim/.*|ledger|budget)$$
+# What has no goroutines of its own for the race detector to see: it runs much Lua in Go,
+# many times slower under it, or starts programs that are built without it. The
+# simulations play their whole short form without it.
+SEQUENTIAL = /internal/(sim/.*|ledger|budget|analysis|archtest)$$|/deploy$$|/examples.*
 # Those that wait most come first, so that the others run beside them.
 LONGEST = /internal/(worker|e2e)$$
 

@@ -95,8 +95,10 @@ func (d *doing) call(ctx context.Context, request jobs.Request) (Reply, gateway.
 	if a.answer != nil {
 		answer = *a.answer
 	}
-	cl := policy.Classify(answer.Sample, d.spec.Idempotency)
-	span.EndAttempt(cl.Outcome, cl.Class, cl.Verdict, reply.Status, answer.Err)
+	if d.c.tracer != nil {
+		cl := policy.Classify(answer.Sample, d.spec.Idempotency)
+		span.EndAttempt(cl.Outcome, cl.Class, cl.Verdict, reply.Status, answer.Err)
+	}
 	return reply, answer
 }
 

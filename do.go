@@ -81,20 +81,26 @@ type doing struct {
 }
 
 func (d *doing) do(ctx context.Context) (*Reply, error) {
-	entry, err := ledger.Prepare(d.s, d.spec)
+	request, err := ledger.RequestOf(d.s, d.spec)
 	if err != nil {
 		return nil, invalid(err)
 	}
 	if err := d.times(ctx); err != nil {
 		return nil, err
 	}
-	if held, err := d.held(); err != nil {
+	held, err := d.held()
+	switch {
+	case err != nil:
 		return nil, err
-	} else if held {
-		return nil, d.deferUnsent(ctx, entry)
+	case !held && !d.durable:
+		return d.light(ctx, request)
 	}
-	if !d.durable {
-		return d.light(ctx)
+	entry, err := ledger.Prepare(d.s, d.spec)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	if held {
+		return nil, d.deferUnsent(ctx, entry)
 	}
 	run := ledger.NewRunID()
 	d.started = time.Now() // every span of the grant counts from here
@@ -103,7 +109,7 @@ func (d *doing) do(ctx context.Context) (*Reply, error) {
 	case err != nil && !repeatable(d.spec.Idempotency):
 		return nil, fmt.Errorf("%w: %w", ErrNoLedger, err)
 	case err != nil:
-		return d.light(ctx) // its key makes a send that nobody wrote down a repeatable one
+		return d.light(ctx, request) // its key makes a send that nobody wrote down a repeatable one
 	case grant == nil:
 		return d.known(ctx, receipt)
 	}
@@ -240,15 +246,7 @@ func (d *doing) granted(ctx context.Context, g *ledger.Grant, receipt Receipt) (
 func (d *doing) finishWithin() time.Duration { return max(d.c.o.Reserve, 100*time.Millisecond) }
 
 // light makes the call without having written anything, and hands over what failed.
-func (d *doing) light(ctx context.Context) (*Reply, error) {
-	entry, err := ledger.Prepare(d.s, d.spec)
-	if err != nil {
-		return nil, invalid(err)
-	}
-	request, err := entry.Request()
-	if err != nil {
-		return nil, invalid(err)
-	}
+func (d *doing) light(ctx context.Context, request jobs.Request) (*Reply, error) {
 	d.started = time.Now()
 	reply, answer := d.call(ctx, request)
 	safe := time.Duration(0)

@@ -37,16 +37,6 @@ type Entry struct {
 	request []byte
 }
 
-// Request returns what every attempt of the entry sends.
-func (e Entry) Request() (jobs.Request, error) {
-	r, err := decodeRequest(e.request)
-	r.IdempotencyKey, r.CorrelationID, r.Traceparent, r.Credential = e.meta.Key, e.meta.Correlation, e.meta.Traceparent, orDefault(e.meta.Credential)
-	if r.IdempotencyKey == "" {
-		r.IdempotencyKey = defaultIdempotencyKey(e.ID)
-	}
-	return r, err
-}
-
 // Size returns about how many bytes the entry takes.
 func (e Entry) Size() int { return len(e.request) + 300 }
 
@@ -109,52 +99,72 @@ func defaultIdempotencyKey(id jobs.ID) string { return string(id.Kind) + ":" + s
 // (a deadline in the past, a known key, a full backlog) is answered by
 // [Ledger.Submit].
 func Prepare(s *jobs.Submission, spec jobs.KindSpec) (Entry, error) {
-	id := s.ID()
-	e := Entry{ID: id, Dependency: spec.Dependency}
-	if err := jobs.CheckName(string(s.Kind)); err != nil {
-		return e, &FieldError{"kind", err}
-	}
-	if err := jobs.CheckKey(string(s.Key)); err != nil {
-		return e, &FieldError{"key", err}
-	}
-	body, err := bodyOf(s, spec)
+	e, request, err := check(s, spec)
 	if err != nil {
 		return e, err
 	}
-	request := jobs.Request{Method: spec.Method, ContentType: spec.ContentType, Headers: s.Headers, Params: s.Params, Body: body}
-	if s.ContentType != "" {
-		request.ContentType = s.ContentType
-	}
-	if err := checkText("content_type", request.ContentType); err != nil {
-		return e, err
-	}
-	if err := checkMaps(s, spec); err != nil {
-		return e, err
-	}
-	if request.Path, err = jobs.RenderPath(spec.Path, s.Key, s.Params); err != nil {
-		return e, &FieldError{"params", err}
-	}
-	e.meta = entryMeta{ID: id.String(), Idempotency: string(spec.Idempotency), WindowMS: spec.KeyWindowMS, BaseURL: spec.BaseURL,
-		KeyHeader: spec.KeyHeader, Correlation: s.CorrelationID, Traceparent: s.Traceparent}
-	if err := e.names(s, spec); err != nil {
-		return e, err
-	}
-	if err := e.times(s, spec); err != nil {
-		return e, err
-	}
-	if err := e.attempted(s); err != nil {
-		return e, err
-	}
-	if err := e.newAttempt(s, spec); err != nil {
-		return e, err
-	}
 	e.meta.Fingerprint = string(dedupe.Of(dedupe.Request{ContentType: request.ContentType, Params: s.Params, Headers: s.Headers,
-		Credential: orDefault(s.Credential), IdempotencyKey: e.meta.Key, Body: body}))
+		Credential: orDefault(s.Credential), IdempotencyKey: e.meta.Key, Body: request.Body}))
 	for _, name := range unusedParams(s.Params, spec) {
 		e.Warnings = append(e.Warnings, fmt.Sprintf("param %q is used nowhere: neither the path %s nor what asks about or undoes a %s has a place for it", name, spec.Path, spec.Kind))
 	}
 	e.request, err = encodeRequest(request)
 	return e, err
+}
+
+// RequestOf is what every attempt of a submission would send, after the checks of
+// [Prepare] and without what only an entry needs.
+func RequestOf(s *jobs.Submission, spec jobs.KindSpec) (jobs.Request, error) {
+	e, r, err := check(s, spec)
+	r.IdempotencyKey, r.CorrelationID, r.Traceparent, r.Credential = e.meta.Key, s.CorrelationID, s.Traceparent, orDefault(s.Credential)
+	if r.IdempotencyKey == "" {
+		r.IdempotencyKey = defaultIdempotencyKey(e.ID)
+	}
+	return r, err
+}
+
+func check(s *jobs.Submission, spec jobs.KindSpec) (Entry, jobs.Request, error) {
+	id := s.ID()
+	e := Entry{ID: id, Dependency: spec.Dependency}
+	var request jobs.Request
+	if err := jobs.CheckName(string(s.Kind)); err != nil {
+		return e, request, &FieldError{"kind", err}
+	}
+	if err := jobs.CheckKey(string(s.Key)); err != nil {
+		return e, request, &FieldError{"key", err}
+	}
+	body, err := bodyOf(s, spec)
+	if err != nil {
+		return e, request, err
+	}
+	request = jobs.Request{Method: spec.Method, ContentType: spec.ContentType, Headers: s.Headers, Params: s.Params, Body: body}
+	if s.ContentType != "" {
+		request.ContentType = s.ContentType
+	}
+	if err := checkText("content_type", request.ContentType); err != nil {
+		return e, request, err
+	}
+	if err := checkMaps(s, spec); err != nil {
+		return e, request, err
+	}
+	if request.Path, err = jobs.RenderPath(spec.Path, s.Key, s.Params); err != nil {
+		return e, request, &FieldError{"params", err}
+	}
+	e.meta = entryMeta{ID: id.String(), Idempotency: string(spec.Idempotency), WindowMS: spec.KeyWindowMS, BaseURL: spec.BaseURL,
+		KeyHeader: spec.KeyHeader, Correlation: s.CorrelationID, Traceparent: s.Traceparent}
+	if err := e.names(s, spec); err != nil {
+		return e, request, err
+	}
+	if err := e.times(s, spec); err != nil {
+		return e, request, err
+	}
+	if err := e.attempted(s); err != nil {
+		return e, request, err
+	}
+	if err := e.newAttempt(s, spec); err != nil {
+		return e, request, err
+	}
+	return e, request, nil
 }
 
 // unusedParams are the names of params for which no path of the kind has a place.
