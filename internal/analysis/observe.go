@@ -30,13 +30,15 @@ type Command struct {
 // can raise. A test holds names, spans and severities against the rules that fire.
 func observabilitySection(d *config.Dependency) ObservabilitySection {
 	return ObservabilitySection{Alerts: []Threshold{
-		{"RedriveRetriesRefused", "retries refused for budget: more than 0 a minute", "2m", "alert"},
-		{"RedriveRetriesRefusedLong", "the same", "5m", "page"},
+		{"RedriveRetriesRefused", "retries refused, whatever the reason: more than 0 a minute", "2m", "ticket"},
+		{"RedriveRetriesRefusedForBudget", "retries refused for budget: more than 0 a minute", "2m", "alert"},
+		{"RedriveRetriesRefusedForBudgetLong", "the same", "5m", "page"},
 		{"RedriveOperationsHeld", "due operations held for budget: more than 0", "2m", "alert"},
 		{"RedriveOperationsHeldLong", "the same", "5m", "page"},
 		{"RedriveRetryRatioHigh", "retries / first attempts over 5m: above 0.05", "2m", "alert"},
 		{"RedriveRetryRatioAboveBudget", fmt.Sprintf("the same: above budget.ratio, %s here", milli(d.Budget.RatioMilli)), "5m", "page"},
-		{"RedriveAmplificationHigh", "calls / operations over 5m: above 1.2", "5m", "alert"},
+		{"RedriveAmplificationHigh", "calls for each first attempt over 5m, inquiries included: above 1.2", "5m", "alert"},
+		{"RedriveFailureRateHigh", "first attempts that fail over 5m: above 0.05", "5m", "alert"},
 		{"RedriveIdempotentReplays", "answers that repeat an earlier one / attempts over 30m: above 0.001", "5m", "ticket"},
 		{"RedriveBreakerOpen", "the breaker is open or half open", "5m", "page"},
 		{"RedriveDependencyPaused", "the dependency is paused", "5m", "alert"},
