@@ -201,12 +201,12 @@ func nothingLost(v *verdict) []Target {
 
 // keptUp: where the machine is too busy, the figures say more of it than of the clients.
 func keptUp(v *verdict) []Target {
-	const most, worst = 250 * time.Millisecond, time.Second
+	const most, rare = 250 * time.Millisecond, time.Second
 	slips := slices.Sorted(slices.Values(v.slips))
 	if len(slips) == 0 {
 		return []Target{target(false, "the machine kept up", "customers", "none")}
 	}
-	p99, last := slips[len(slips)*99/100], slips[len(slips)-1]
-	return []Target{target(p99 <= most && last <= worst, "the machine kept up: customers are let in late", "99 of 100 by at most 0.25 s, none by more than 1 s",
-		"%s, %s", seconds(p99), seconds(last))}
+	p99, p999, last := slips[len(slips)*99/100], slips[len(slips)*999/1000], slips[len(slips)-1]
+	return []Target{target(p99 <= most && p999 <= rare, "the machine kept up: customers are let in late", "99 of 100 by at most 0.25 s, 999 of 1,000 by at most 1 s",
+		"%s, %s; the last by %s", seconds(p99), seconds(p999), seconds(last))}
 }
