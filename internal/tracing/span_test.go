@@ -50,7 +50,7 @@ func TestSpansTellWhatAnAttemptMet(t *testing.T) {
 	says := func(s sdk.ReadOnlySpan) map[string]string {
 		m := map[string]string{}
 		for _, a := range s.Attributes() {
-			m[string(a.Key)] = a.Value.Emit()
+			m[string(a.Key)] = a.Value.String()
 		}
 		return m
 	}
