@@ -46,6 +46,7 @@ var order = []struct {
 	{[]string{"internal/jobs", "internal/policy", "internal/ledger", "internal/budget", "internal/config", "internal/terms", "internal/gateway",
 		"internal/attempt", "internal/requestpath", "internal/tracing"}, []string{"."},
 		"the client is linked into other people's programs: nothing that only a worker needs may come along"},
+	{[]string{"."}, []string{"examples/checkout"}, "an example knows what any service knows: the public client"},
 	{[]string{"internal/jobs", "internal/policy", "internal/luascript", "internal/budget", "internal/dedupe", "internal/ledger", "internal/gateway",
 		"internal/worker", "internal/otlp", "internal/config", "internal/analysis", "internal/httpapi", "internal/console", "internal/sandbox", "internal/rehearsal", "internal/outage", "internal/metrics"},
 		[]string{"internal/app"}, "app is the composition root of worker: it alone sees everything"},
