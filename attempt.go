@@ -38,7 +38,11 @@ type Attempt struct {
 	timeout time.Duration
 	started time.Time
 	used    atomic.Bool
-	answer  *gateway.Answer // of Send
+
+	// Of Send, where it was called.
+	answer *gateway.Answer
+	reply  Reply
+	err    error
 }
 
 // SendFunc makes the call of an attempt, once, and returns what came of it: a reply with a
@@ -54,18 +58,34 @@ func (a *Attempt) Send(ctx context.Context) (Reply, error) {
 		return Reply{}, errors.New("redrive: an attempt is sent once")
 	}
 	header, err := a.c.header(a.spec.Dependency, credentialOf(a.Operation.Credential))
-	if err != nil {
-		a.answer = &gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseInvalidRequest}, Err: err.Error()}
-		return Reply{}, fmt.Errorf("%w: %w", err, ErrNotSent)
+	if err != nil { // workers have what is missing here
+		a.answer = &gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseNotWritten}, Err: err.Error()}
+		a.err = fmt.Errorf("%w: %w", err, ErrNotSent)
+		return Reply{}, a.err
 	}
 	answer := a.c.send.Send(ctx, gateway.Call{Request: a.request, Attempt: 1, BaseURL: a.spec.BaseURL, Header: header, KeyHeader: a.spec.KeyHeader,
 		StartedAt: a.started, SendBy: a.sendBy, Timeout: a.timeout})
 	a.answer = &answer
-	reply := Reply{Status: answer.Sample.Status, Header: answer.Sample.Header, Body: answer.Sample.Body}
-	if reply.Status == 0 {
-		return reply, errors.New(answer.Err)
+	a.reply = Reply{Status: answer.Sample.Status, Header: answer.Sample.Header, Body: answer.Sample.Body}
+	switch {
+	case a.reply.Status != 0:
+	case answer.WireBytes == 0:
+		a.err = fmt.Errorf("%s: %w", answer.Err, ErrNotSent)
+	default:
+		a.err = errors.New(answer.Err)
 	}
-	return reply, nil
+	return a.reply, a.err
+}
+
+// seen is what came of the attempt: what Send saw, where the sender returned just that.
+func (a *Attempt) seen(reply Reply, err error, took time.Duration) gateway.Answer {
+	if a.answer != nil && reply.Status == a.reply.Status && (err == nil) == (a.err == nil) && (err == nil || errors.Is(err, a.err)) {
+		return *a.answer
+	}
+	if a.answer != nil && a.answer.WireBytes > 0 && errors.Is(err, ErrNotSent) {
+		err = errors.New(err.Error()) // it was sent: the sender cannot know better
+	}
+	return gateway.Seen(reply.Status, reply.Header, reply.Body, took, err)
 }
 
 func credentialOf(name string) string {
@@ -90,9 +110,8 @@ func (d *doing) call(ctx context.Context, request jobs.Request) (Reply, gateway.
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	reply, err := d.sendGuarded(ctx, a)
-	took := time.Since(d.started)
-	answer := gateway.Seen(reply.Status, reply.Header, reply.Body, took, err)
-	if a.answer != nil {
+	answer := a.seen(reply, err, time.Since(d.started))
+	if d.panicked != nil && a.answer != nil {
 		answer = *a.answer
 	}
 	if d.c.tracer != nil {

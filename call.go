@@ -2,7 +2,6 @@ package redrive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -23,6 +22,7 @@ const (
 	callCap     = 2 * time.Second
 	callTimeout = 3 * time.Second // of a dependency whose own is not known here
 	spendWithin = 250 * time.Millisecond
+	maxCallWait = 10 * time.Second // a Retry-After beyond it is for somebody who can wait
 )
 
 // ReadFunc makes one call that changes nothing, or that has the same effect however often
@@ -35,8 +35,9 @@ type ReadFunc func(ctx context.Context) (Reply, error)
 // shared retry budget. It queues nothing. The first try counts as a first attempt.
 //
 // It returns the first reply that is a success, else [*Stopped] with the last reply. The
-// deadline of ctx is looked at before the budget is asked. When Redis does not answer
-// nothing is retried.
+// deadline of ctx is looked at before the budget is asked; a Retry-After beyond ten seconds
+// counts as past it. When Redis does not answer nothing is retried. What a reply with a
+// status means is the built-in table's and the configured rules' word.
 func (c *Client) Call(ctx context.Context, dependency string, read ReadFunc) (Reply, error) {
 	k := caller{c: c, dep: jobs.Dependency(dependency), timeout: callTimeout, minResponse: 0}
 	if err := jobs.CheckName(dependency); err != nil {
@@ -73,6 +74,10 @@ type caller struct {
 
 func (k *caller) call(ctx context.Context, read ReadFunc) (Reply, error) {
 	stop := &Stopped{}
+	if err := ctx.Err(); err != nil {
+		stop.Reason, stop.First = StopDeadline, err
+		return Reply{}, stop
+	}
 	if state, ok := k.c.path.State(k.dep); ok && state.Age() <= stateAge && (state.Breaker == budget.Open || state.Hold != jobs.HoldNone) {
 		stop.Reason, stop.First = StopBreaker, ErrOpen
 		return Reply{}, stop
@@ -119,11 +124,11 @@ func (k *caller) try(ctx context.Context, read ReadFunc, first bool) (Reply, pol
 		k.c.path.Record(k.dep, attempt.First(ledger.Result{Class: cl.Class, Outcome: cl.Outcome}))
 	}
 	// Of a natural kind that is sent again a 404 can be a success: of a read it is none.
-	if err == nil && reply.Status/100 == 2 && (cl.Verdict == jobs.VerdictSucceeded || cl.Verdict == jobs.VerdictDuplicateSuccess) {
+	if err == nil && reply.Status/100 == 2 && (!ruled || cl.Verdict == jobs.VerdictSucceeded || cl.Verdict == jobs.VerdictDuplicateSuccess) {
 		return reply, cl, nil
 	}
 	if err == nil {
-		err = errors.New(answer.Err)
+		err = fmt.Errorf("status %d: %s", reply.Status, cl.Reason)
 	}
 	return reply, cl, err
 }
@@ -136,7 +141,7 @@ func (k *caller) again(ctx context.Context, cl policy.Classification, tries int)
 	switch {
 	case !cl.Verdict.Resends():
 		return 0, StopPermanent
-	case ctx.Err() != nil, bounded && time.Until(by) < wait+max(k.minResponse, time.Millisecond):
+	case ctx.Err() != nil, wait > maxCallWait, bounded && time.Until(by) < wait+max(k.minResponse, time.Millisecond):
 		return 0, StopDeadline
 	case tries >= callTries:
 		return 0, StopAttempts

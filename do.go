@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -23,10 +24,14 @@ import (
 // It returns the reply of a success. Else the error says what is known:
 //
 //   - [*Permanent]: refused for good, such as a decline. Nothing goes on.
-//   - [*Deferred]: handed over; workers go on with it until its deadline.
-//   - [*Clash], [*Invalid]: the operation itself cannot be. Nothing was sent.
-//   - [ErrDeadline], [ErrOpen], [ErrNoLedger]: nothing was sent, and nothing is kept.
-//   - [*HandoverError]: an attempt failed, and the ledger did not take it.
+//   - [*Deferred]: handed over; workers go on with it until its deadline, or a person
+//     must look (its receipt's state is [Dead]).
+//   - [*Clash], [*Invalid]: the operation itself cannot be. Nothing was sent, but for a
+//     clash in Light mode.
+//   - [ErrDeadline], [ErrOpen], [ErrNoLedger]: nothing was sent, and nothing is kept. If
+//     Redis went away at that moment the operation is withdrawn as soon as it is back;
+//     should this process die before, the operation stands as of unknown outcome.
+//   - [*HandoverError]: the ledger did not take it; nobody else knows of it, or its spool.
 //
 // An operation that is known already is not sent again: its present state decides which
 // of these is returned. In [Light] mode only a hand-over finds out, so that a repeated Do
@@ -44,6 +49,10 @@ func (c *Client) Do(ctx context.Context, o Operation, send SendFunc) (*Reply, er
 		return nil, invalid(errors.New("an operation that is sent at once has neither Attempted nor NotBefore"))
 	}
 	if send == nil {
+		// A secret that is missing here is no fault of the operation's.
+		if _, err := c.header(spec.Dependency, credentialOf(o.Credential)); err != nil {
+			return nil, invalid(err)
+		}
 		send = func(ctx context.Context, a *Attempt) (Reply, error) { return a.Send(ctx) }
 	}
 	s := o.submission(spec)
@@ -78,6 +87,9 @@ type doing struct {
 	deadline time.Duration // until the operation's, from began
 	started  time.Time     // of the call, or of the step that must be younger than it
 	panicked any           // what the sender panicked with; nil: it did not
+
+	// unsettled is the run id of a write-ahead that Redis may have run; "": there is none.
+	unsettled string
 }
 
 func (d *doing) do(ctx context.Context) (*Reply, error) {
@@ -171,30 +183,48 @@ func (d *doing) deferUnsent(ctx context.Context, entry ledger.Entry) error {
 	return err
 }
 
+const (
+	writeAheadWithin = 1500 * time.Millisecond
+	// tooLate: a write-ahead that Redis has not run by then never runs (see [ledger.Terms]).
+	tooLate = 2500 * time.Millisecond
+)
+
 // writeAhead writes the operation and its attempt in one step. The grant is nil where
-// there is nothing to send.
+// there is nothing to send. With an error nobody knows whether it was written: unsettled
+// is the run under which it may be.
 func (d *doing) writeAhead(ctx context.Context, entry ledger.Entry, run string) (*ledger.Grant, Receipt, error) {
 	bound, cancel := context.WithTimeout(ctx, min(d.timeout, writeAheadWithin))
 	defer cancel()
 	store, err := d.c.store(bound)
 	if err != nil {
-		return nil, Receipt{}, err
+		return nil, Receipt{}, err // nothing was asked for
 	}
-	got, grant, err := store.SubmitBegun(bound, terms.Submit(d.spec), terms.Target(d.spec), entry, run)
-	if err != nil { // it may be written: nobody may wait for a send that is not made
-		d.c.late.add(func(ctx context.Context) error {
-			_, err := store.Abandon(ctx, terms.Of(d.spec), ledger.Delivery{ID: d.s.ID()}, run, 0, false)
-			return err
-		})
-		return nil, Receipt{}, err
+	t := terms.Submit(d.spec)
+	t.Expect = d.c.clock.now()
+	got, grant, err := store.SubmitBegun(bound, t, terms.Target(d.spec), entry, run)
+	if errors.Is(err, ledger.ErrClockStepped) && d.c.clock.read(bound, d.c) == nil {
+		t.Expect = d.c.clock.now()
+		got, grant, err = store.SubmitBegun(bound, t, terms.Target(d.spec), entry, run)
 	}
-	if got.Answer == jobs.Unsure {
-		return nil, receiptOf(got), errors.New("it is not on the replicas asked for yet")
+	if err == nil && got.Answer == jobs.Unsure {
+		err = errors.New("it is not on the replicas asked for yet")
 	}
-	return grant, receiptOf(got), nil
+	if err == nil {
+		return grant, receiptOf(got), nil
+	}
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ledger.ErrClockStepped):
+		// nothing was written
+	case repeatable(d.spec.Idempotency):
+		d.unsettled = run
+	default:
+		withdraw := func(ctx context.Context) error { return store.Withdraw(ctx, terms.Of(d.spec), d.s.ID(), run) }
+		d.c.late.add(withdraw)
+		d.c.late.addAfter(tooLate, withdraw) // it may have been on its way to Redis still
+	}
+	return nil, Receipt{}, err
 }
-
-const writeAheadWithin = 1500 * time.Millisecond
 
 // known says what is the matter with an operation that is not sent now.
 func (d *doing) known(ctx context.Context, r Receipt) (*Reply, error) {
@@ -208,11 +238,15 @@ func (d *doing) known(ctx context.Context, r Receipt) (*Reply, error) {
 	if err != nil {
 		return nil, &Deferred{Receipt: r, Outcome: NotSent, Cause: err}
 	}
-	if record.State == Succeeded {
-		return &Reply{Status: record.LastStatus, Body: record.Answer, Result: record.Result}, nil
+	r.State, r.Applied = record.State, record.Applied
+	kept := Reply{Status: record.LastStatus, Body: record.Answer, Result: record.Result}
+	switch {
+	case record.State == Succeeded:
+		return &kept, nil
+	case record.Applied == AppliedNo && (record.State == Cancelled || record.Reason == string(jobs.ReasonPermanent)):
+		return nil, &Permanent{Reply: kept, Class: record.LastClass, Reason: strings.TrimSuffix(fmt.Sprintf("it is %s (%s)", record.State, record.Reason), " ()")}
 	}
-	return nil, &Permanent{Reply: Reply{Status: record.LastStatus, Body: record.Answer}, Class: record.LastClass,
-		Reason: strings.TrimSuffix(fmt.Sprintf("it is %s (%s)", record.State, record.Reason), " ()")}
+	return nil, &Deferred{Receipt: r, Outcome: NotSent, Cause: fmt.Errorf("it is %s (%s): a person must look", record.State, record.Reason)}
 }
 
 // granted makes the call that was written ahead and writes what came of it.
@@ -220,27 +254,33 @@ func (d *doing) granted(ctx context.Context, g *ledger.Grant, receipt Receipt) (
 	reply, answer := d.call(ctx, g.Request)
 	res := d.judge(g, answer)
 	res.Told = true
-	target, t := terms.Target(d.spec), terms.Of(d.spec)
-	store, err := d.c.store(ctx)
-	if err == nil {
-		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.finishWithin())
-		defer cancel()
-		var f ledger.Finish
-		if f, err = store.Finish(bound, t, target, g, res); err == nil {
-			receipt.State = State(f.State)
-		}
-	}
+	f, err := d.finish(ctx, g, res)
 	if err != nil { // its claim's lease makes it unknown if this process dies first
-		d.c.late.add(func(ctx context.Context) error {
-			store, err := d.c.store(ctx)
-			if err != nil {
-				return err
-			}
-			_, err = store.Finish(ctx, t, target, g, res)
-			return err
-		})
+		d.c.late.add(func(ctx context.Context) error { _, err := d.finish(ctx, g, res); return err })
+		if res.Step != ledger.StepSucceed && done(res) { // not known to be the end of it
+			return nil, &Deferred{Receipt: receipt, Outcome: Refused, Cause: &Permanent{Reply: reply, Class: string(res.Class), Reason: answer.Err}}
+		}
+		return d.ended(reply, answer, res, receipt)
 	}
-	return d.ended(reply, answer, res, receipt)
+	receipt.State = State(f.State)
+	switch f.How {
+	case ledger.HowOwn, ledger.HowKnown, ledger.HowRecreated:
+		return d.ended(reply, answer, res, receipt)
+	}
+	if res.Step == ledger.StepSucceed {
+		return d.ended(reply, answer, res, receipt)
+	}
+	return d.known(ctx, receipt) // the lease had run out, and others went on
+}
+
+func (d *doing) finish(ctx context.Context, g *ledger.Grant, res ledger.Result) (ledger.Finish, error) {
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.finishWithin())
+	defer cancel()
+	store, err := d.c.store(bound)
+	if err != nil {
+		return ledger.Finish{}, err
+	}
+	return store.Finish(bound, terms.Of(d.spec), terms.Target(d.spec), g, res)
 }
 
 func (d *doing) finishWithin() time.Duration { return max(d.c.o.Reserve, 100*time.Millisecond) }
@@ -256,17 +296,24 @@ func (d *doing) light(ctx context.Context, request jobs.Request) (*Reply, error)
 	case jobs.IdempotencyKeyed:
 		safe = policy.ResendSafe(terms.MS(d.spec.KeyWindowMS), policy.ClaimLease(terms.MS(d.spec.TimeoutMS)))
 	}
-	g := &ledger.Grant{ID: d.s.ID(), Attempt: 1, Used: 1, Idempotency: d.spec.Idempotency, DeadlineLeft: d.deadline, SafeFor: safe}
+	g := &ledger.Grant{ID: d.s.ID(), RunID: d.unsettled, Attempt: 1, Used: 1, Idempotency: d.spec.Idempotency, DeadlineLeft: d.deadline, SafeFor: safe}
 	res := d.judge(g, answer)
 	if answer.WireBytes > 0 { // what was not sent must not be counted
 		d.c.path.Record(d.spec.Dependency, attempt.First(res))
+	}
+	if d.unsettled != "" {
+		// It may be written ahead all the same: then this was its attempt.
+		told := res
+		told.Told = true
+		finish := func(ctx context.Context) error { _, err := d.finish(ctx, g, told); return err }
+		d.c.late.add(finish)
+		d.c.late.addAfter(tooLate, finish)
 	}
 	if done(res) {
 		return d.ended(reply, answer, res, Receipt{})
 	}
 	d.s.Attempted = &jobs.Attempted{ID: ledger.NewRunID(), Outcome: res.Outcome, Class: res.Class, FirstSentAt: instantText(d.started), Counted: answer.WireBytes > 0}
 	d.s.IdempotencyKey = request.IdempotencyKey
-	d.s.Deadline = instantText(d.began.Add(d.deadline)) // a span would begin anew when it is taken
 	receipt, err := d.handOver(ctx, res)
 	if err != nil {
 		return nil, err
@@ -277,6 +324,7 @@ func (d *doing) light(ctx context.Context, request jobs.Request) (*Reply, error)
 func (d *doing) handOver(ctx context.Context, res ledger.Result) (Receipt, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.finishWithin())
 	defer cancel()
+	d.fixDeadline()
 	entry, err := ledger.Prepare(d.s, d.spec)
 	if err != nil {
 		return Receipt{}, d.spooled(Outcome(res.Outcome), err)
@@ -290,14 +338,20 @@ func (d *doing) handOver(ctx context.Context, res ledger.Result) (Receipt, error
 	if err != nil {
 		return Receipt{}, d.spooled(Outcome(res.Outcome), err)
 	}
-	if r := receiptOf(got[0]); r.Answer == Accepted || r.Answer == Duplicate || r.Merged {
+	switch r := receiptOf(got[0]); {
+	case r.Answer == Accepted || r.Answer == Duplicate:
 		return r, nil
-	} else if r.Answer == Unsure || r.Later {
+	case r.Answer == Conflict:
+		return Receipt{}, &Clash{r} // what was sent is on record if it may have acted
+	case r.Answer == Unsure || r.Later:
 		return Receipt{}, d.spooled(Outcome(res.Outcome), fmt.Errorf("%s %s", r.Answer, r.Error))
-	} else {
+	default:
 		return Receipt{}, d.spooled(Outcome(res.Outcome), rejected(r))
 	}
 }
+
+// fixDeadline makes a span an instant: it would begin anew when it is taken.
+func (d *doing) fixDeadline() { d.s.Deadline = instantText(d.began.Add(d.deadline)) }
 
 // done: the customer can be told now, and nothing is left to do.
 func done(res ledger.Result) bool {

@@ -26,7 +26,7 @@ var ErrNotFound = errors.New("redrive: no such operation")
 // guess: a connection that was refused proves it only if there was no other before.
 var ErrNotSent = gateway.ErrNotSent
 
-// Permanent is returned by [Client.Do] and [Client.Call] for an answer that no retry can
+// Permanent is returned by [Client.Do] for an answer that no retry can
 // change, such as a decline: the customer can be told.
 type Permanent struct {
 	Reply  Reply
@@ -37,7 +37,8 @@ type Permanent struct {
 func (e *Permanent) Error() string { return "redrive: permanent failure: " + e.Reason }
 
 // Deferred is returned by [Client.Do] for an operation that was handed over: it goes on
-// without the caller, who can tell the customer that it is under way.
+// without the caller, who can tell the customer that it is under way. With the state
+// [Dead] in its receipt it waits for a person: whether it took effect may be unknown.
 type Deferred struct {
 	Receipt Receipt
 	Outcome Outcome // of the attempt that was made; NotSent where there was none
@@ -52,7 +53,8 @@ func (e *Deferred) Error() string {
 func (e *Deferred) Unwrap() error { return e.Cause }
 
 // Clash is returned by [Client.Do] when the name of the operation is taken by another
-// request. Nothing was sent.
+// request. Nothing was sent, but in [Light] mode, where the name is looked at only after a
+// call has failed.
 type Clash struct{ Receipt Receipt }
 
 func (e *Clash) Error() string {
@@ -70,8 +72,8 @@ func (e *Invalid) Error() string { return "redrive: " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Invalid) Unwrap() error { return e.Err }
 
-// HandoverError is returned by [Client.Do] when an attempt failed and the ledger did not
-// take the operation. Submission is all of it as one line of JSON, with what was seen of
+// HandoverError is returned by [Client.Do] when an attempt failed, or was not made, and the
+// ledger did not take the operation. Submission is all of it as one line of JSON, with what was seen of
 // the attempt: enqueue import takes it. Spooled: it stands in [Options.Spool] and is
 // delivered from there; else nobody but the caller knows of it.
 type HandoverError struct {

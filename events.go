@@ -22,6 +22,8 @@ const (
 	troubleWait = time.Second
 )
 
+var errClosed = errors.New("redrive: the client is closed")
+
 // Event is an operation that entered a state.
 type Event struct {
 	At         time.Time
@@ -52,7 +54,11 @@ func (c *Client) Events(ctx context.Context, after string) iter.Seq2[Event, erro
 				}
 			}
 		}
-		if ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-c.hub.stopped:
+			yield(Event{}, errClosed)
+		default:
 			yield(Event{}, err)
 		}
 	}
@@ -80,27 +86,36 @@ func eventOf(change ledger.Change) Event {
 	return e
 }
 
-// Wait returns the operation once it has ended, or ctx's error. It does not ask again and
-// again: all waits of a client share one reader of the event streams.
+// Wait returns the operation once it has ended, [ErrNotFound] when there is none, or ctx's
+// error; while Redis is away it waits. It does not ask again and again: all waits of a
+// client share one reader of the event streams.
 func (c *Client) Wait(ctx context.Context, kind, key string) (*Record, error) {
-	if _, _, err := c.find(ctx, kind, key); err != nil {
+	if _, err := c.spec(kind); err != nil {
 		return nil, err
+	}
+	if _, err := nameOf(kind, key); err != nil {
+		return nil, invalid(fmt.Errorf("key: %w", err))
 	}
 	changed, leave := c.hub.join(kind + "/" + key)
 	defer leave()
 	for {
+		every := lookEvery
 		r, err := c.Get(ctx, kind, key)
-		if err != nil || r.State.Ended() {
+		switch {
+		case errors.Is(err, ErrNotFound), err == nil && r.State.Ended():
 			return r, err
+		case err != nil: // Redis is away: it comes back
+			every = troubleWait
 		}
-		look := time.NewTimer(lookEvery)
+		err = nil
+		look := time.NewTimer(every)
 		select {
 		case <-changed:
 		case <-look.C:
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-c.hub.stopped:
-			err = errors.New("redrive: the client is closed")
+			err = errClosed
 		}
 		look.Stop()
 		if err != nil {

@@ -22,16 +22,23 @@ type late struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex // guards writes
-	writes []func(context.Context) error
+	writes []lateWrite
+}
+
+type lateWrite struct {
+	do    func(context.Context) error
+	after time.Time // not before it
 }
 
 func newLate(c *Client) *late { return &late{c: c} }
 
-func (l *late) add(write func(context.Context) error) {
+func (l *late) add(do func(context.Context) error) { l.addAfter(0, do) }
+
+func (l *late) addAfter(wait time.Duration, do func(context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.writes) < maxLate {
-		l.writes = append(l.writes, write)
+		l.writes = append(l.writes, lateWrite{do, time.Now().Add(wait)})
 		return
 	}
 	l.c.o.Log.Warn("too many results wait for redis: this one is left to its lease, as of unknown outcome")
@@ -43,30 +50,38 @@ func (l *late) start() {
 	l.running.Go(func() { // ends with ctx; stop waits
 		for ctx.Err() == nil {
 			pause(ctx, lateEvery)
-			l.round(ctx)
+			l.round(ctx, false)
+			l.c.clock.refresh(ctx, l.c)
 		}
 	})
 }
 
-// round tries each write once, in order, up to the first that fails.
-func (l *late) round(ctx context.Context) {
-	for ctx.Err() == nil {
+// round tries each write that is due once. One that fails goes behind the others, and
+// ends the round: it is Redis that fails, most likely.
+func (l *late) round(ctx context.Context, all bool) {
+	l.mu.Lock()
+	n := len(l.writes)
+	l.mu.Unlock()
+	for range n {
 		l.mu.Lock()
-		if len(l.writes) == 0 {
-			l.mu.Unlock()
-			return
-		}
 		write := l.writes[0]
-		l.mu.Unlock()
-		try, cancel := context.WithTimeout(ctx, lateTry)
-		err := write(try)
-		cancel()
-		if err != nil {
-			return
-		}
-		l.mu.Lock()
 		l.writes = l.writes[1:]
 		l.mu.Unlock()
+		var err error
+		due := all || !time.Now().Before(write.after)
+		if due {
+			try, cancel := context.WithTimeout(ctx, lateTry)
+			err = write.do(try)
+			cancel()
+		}
+		if !due || err != nil {
+			l.mu.Lock()
+			l.writes = append(l.writes, write)
+			l.mu.Unlock()
+		}
+		if err != nil || ctx.Err() != nil {
+			return
+		}
 	}
 }
 
@@ -75,7 +90,7 @@ func (l *late) stop() {
 	l.running.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), lateStop)
 	defer cancel()
-	l.round(ctx)
+	l.round(ctx, true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.writes); n > 0 {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
@@ -95,7 +96,10 @@ type Client struct {
 	late   *late
 	hub    *hub
 	budget *denials
+	clock  clock
 	random func() float64
+
+	checking chan struct{} // capacity 1: who holds it makes sure that Redis is fit
 
 	mu       sync.Mutex // guards the rest
 	specs    map[jobs.Kind]jobs.KindSpec
@@ -120,6 +124,9 @@ func New(ctx context.Context, o Options) (*Client, error) {
 			return nil, fmt.Errorf("redrive: kinds published by workers cannot be read: %w", err)
 		}
 	}
+	for _, dep := range c.dependencies() {
+		c.path.State(dep) // asks, so that the first call knows
+	}
 	c.path.Start()
 	c.late.start()
 	if c.spool != nil {
@@ -133,7 +140,7 @@ func build(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &Client{o: o, config: c, send: gateway.New(gateway.Options{UserAgent: "redrive-client"}), random: rand.Float64, budget: newDenials()}
+	client := &Client{o: o, config: c, send: gateway.New(gateway.Options{UserAgent: "redrive-client"}), random: rand.Float64, budget: newDenials(), checking: make(chan struct{}, 1)}
 	if o.Tracer != nil {
 		client.tracer = tracing.New(o.Tracer)
 	}
@@ -192,6 +199,12 @@ func (o Options) settled() (Options, *config.Config, error) {
 			o.Namespace = c.Redis.Namespace
 		}
 	}
+	if err := jobs.CheckNamespace(o.Namespace); err != nil {
+		return o, nil, fmt.Errorf("options: Namespace: %w", err)
+	}
+	if strings.ContainsFunc(o.Name, unicode.IsControl) {
+		return o, nil, errors.New("options: Name must not contain control characters")
+	}
 	if o.Reserve == 0 {
 		o.Reserve = defaultReserve
 	}
@@ -211,10 +224,20 @@ func (o Options) settled() (Options, *config.Config, error) {
 // ready makes sure, once, that Redis is there, fit to keep operations and of our schema,
 // and that the kinds are bound.
 func (c *Client) ready(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.checked {
+	if c.isReady() {
 		return nil
+	}
+	select { // one looks for all; who waits does so no longer than it may
+	case c.checking <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-c.checking }()
+	if c.isReady() {
+		return nil
+	}
+	if err := c.clock.read(ctx, c); err != nil {
+		return err
 	}
 	if err := c.ledger.CheckSchema(ctx); err != nil {
 		return err
@@ -251,14 +274,22 @@ func (c *Client) ready(ctx context.Context) error {
 			wait = max(wait, spec.WaitReplicas)
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.specs, c.replicas, c.checked = specs, c.ledger.WaitingFor(wait), true
 	return nil
 }
 
+func (c *Client) isReady() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.checked
+}
+
 func (c *Client) fitness() ledger.FitnessOptions {
 	o := ledger.FitnessOptions{Durability: ledger.DurabilityVolatile}
-	if c.config == nil || c.o.ConfigFile == "" {
-		return o
+	if c.config == nil {
+		return o // the workers hold it to what they are configured with
 	}
 	o.Durability = string(c.config.Redis.Durability)
 	o.AssumeMaxmemoryPolicy, o.AssumePersistence = c.config.Redis.Assume.MaxmemoryPolicy, c.config.Redis.Assume.Persistence

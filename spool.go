@@ -1,7 +1,6 @@
 package redrive
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -20,9 +19,8 @@ import (
 )
 
 const (
-	spoolEvery  = time.Second
-	spoolTry    = 10 * time.Second
-	maxSpoolRow = 1 << 20
+	spoolEvery = time.Second
+	spoolTry   = 10 * time.Second
 )
 
 // spool is a file of submissions that Redis did not take, one a line as enqueue import
@@ -32,8 +30,9 @@ type spool struct {
 	log  *slog.Logger
 	lock *os.File
 
-	mu     sync.Mutex // guards file, and who writes it
+	mu     sync.Mutex // guards file and size, and who writes it
 	file   *os.File
+	size   int64 // of its whole lines
 	cancel context.CancelFunc
 	run    sync.WaitGroup
 }
@@ -63,7 +62,7 @@ func openSpool(path string, log *slog.Logger) (*spool, error) {
 // endLine closes a line that a crash cut: what follows it must not be lost with it.
 func (s *spool) endLine() error {
 	size, err := s.file.Seek(0, io.SeekEnd)
-	if err != nil || size == 0 {
+	if s.size = size; err != nil || size == 0 {
 		return err
 	}
 	last := make([]byte, 1)
@@ -71,17 +70,26 @@ func (s *spool) endLine() error {
 		return err
 	}
 	_, err = s.file.Write([]byte("\n"))
+	s.size++
 	return err
 }
 
-// add appends a line and returns once it is on the disk.
+// add appends a line and returns once it is on the disk. What a full disk cut is taken
+// out again, at the latest before the next line.
 func (s *spool) add(line []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, err := s.file.Write(append(bytes.Clone(line), '\n')); err != nil {
-		return errors.Join(err, s.endLine())
+	if err := s.file.Truncate(s.size); err != nil {
+		return err
 	}
-	return s.file.Sync()
+	if _, err := s.file.Write(append(bytes.Clone(line), '\n')); err != nil {
+		return errors.Join(err, s.file.Truncate(s.size))
+	}
+	if err := s.file.Sync(); err != nil {
+		return errors.Join(err, s.file.Truncate(s.size))
+	}
+	s.size += int64(len(line)) + 1
+	return nil
 }
 
 func (s *spool) start(c *Client) {
@@ -101,7 +109,8 @@ func (s *spool) start(c *Client) {
 }
 
 // deliver submits what is in the file, and takes out what was answered. What the ledger
-// refuses goes to <spool>.rejected with the reason: nobody would see it otherwise.
+// refuses goes to <spool>.rejected with the reason: nobody would see it otherwise. What it
+// refuses for now stays, and holds nothing else up.
 func (s *spool) deliver(ctx context.Context, c *Client) error {
 	s.mu.Lock()
 	text, err := os.ReadFile(s.path)
@@ -113,58 +122,66 @@ func (s *spool) deliver(ctx context.Context, c *Client) error {
 	if err != nil {
 		return err
 	}
-	done := 0 // bytes that need not be kept
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, maxSpoolRow)
-	for lines.Scan() && err == nil {
-		line := lines.Bytes()
-		var why string
-		if why, err = submitLine(ctx, c, store, line); err != nil {
+	var keep []byte
+	var notYet []error
+	rest := text
+	for len(rest) > 0 {
+		line, after, whole := bytes.Cut(rest, []byte("\n"))
+		if !whole {
+			break // somebody writes it now
+		}
+		why, later, err := submitLine(ctx, c, store, line)
+		if err == nil && why != "" && !later {
+			if err = s.reject(line, why); err == nil {
+				s.log.ErrorContext(ctx, "spooled operation refused", "rejected", s.path+".rejected", "why", why)
+			}
+		}
+		if err != nil { // of Redis, or of the disk: the others would not fare better
+			notYet = append(notYet, err)
 			break
 		}
-		if why != "" {
-			if err = s.reject(line, why); err != nil {
-				break
-			}
-			s.log.ErrorContext(ctx, "spooled operation refused", "rejected", s.path+".rejected", "why", why)
+		if later {
+			notYet = append(notYet, errors.New(why))
+			keep = append(append(keep, line...), '\n')
 		}
-		done += len(line) + 1
+		rest = after
 	}
-	if done == 0 {
-		return errors.Join(err, lines.Err())
+	keep = append(keep, rest...)
+	if len(keep) < len(text) {
+		notYet = append(notYet, s.replace(len(text), keep))
 	}
-	return errors.Join(err, lines.Err(), s.cut(done))
+	return errors.Join(notYet...)
 }
 
-// submitLine returns why a line was refused; "": it was not. An error means that it must
-// be tried again.
-func submitLine(ctx context.Context, c *Client, store *ledger.Ledger, line []byte) (why string, err error) {
+// submitLine returns why a line was not taken ("": it was), and whether it may be later.
+// An error means that nobody knows.
+func submitLine(ctx context.Context, c *Client, store *ledger.Ledger, line []byte) (why string, later bool, err error) {
 	if len(bytes.TrimSpace(line)) == 0 {
-		return "", nil
+		return "", false, nil
 	}
 	var sub jobs.Submission
 	if err := json.Unmarshal(line, &sub); err != nil {
-		return err.Error(), nil
+		return err.Error(), false, nil
 	}
 	spec, err := c.spec(string(sub.Kind))
 	if err != nil {
-		return err.Error(), nil
+		return err.Error(), false, nil
 	}
 	entry, err := c.entry(&sub, spec)
 	if err != nil {
-		return err.Error(), nil
+		return err.Error(), false, nil
 	}
 	got, err := store.Submit(ctx, terms.Submit(spec), []ledger.Entry{entry})
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	switch r := receiptOf(got[0]); {
 	case r.Answer == Unsure || r.Later:
-		return "", fmt.Errorf("%s/%s: %s %s", r.Kind, r.Key, r.Answer, r.Error)
+		return fmt.Sprintf("%s/%s: %s %s", r.Kind, r.Key, r.Answer, r.Error), true, nil
 	case r.Answer == Rejected, r.Answer == Conflict && !r.Merged:
-		return rejected(r).Error(), nil
+		return rejected(r).Error(), false, nil
 	}
-	return "", nil
+	return "", false, nil
 }
 
 // reject keeps a line beside the spool, as enqueue import --rejects would.
@@ -177,8 +194,9 @@ func (s *spool) reject(line []byte, why string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// cut takes the first n bytes out of the file, by a copy that takes its place whole.
-func (s *spool) cut(n int) error {
+// replace puts keep in the place of the first n bytes of the file, by a copy that takes
+// its place whole.
+func (s *spool) replace(n int, keep []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text, err := os.ReadFile(s.path)
@@ -190,15 +208,20 @@ func (s *spool) cut(n int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(text[min(n, len(text)):]); err != nil {
+	keep = append(keep, text[min(n, len(text)):]...)
+	if _, err := f.Write(keep); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	if err := errors.Join(f.Sync(), os.Rename(next, s.path), syncFolder(filepath.Dir(s.path))); err != nil {
+	if err := f.Sync(); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	err = s.file.Close()
-	s.file = f
-	return err
+	if err := os.Rename(next, s.path); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	// From here on this is the file, whatever else fails.
+	old := s.file
+	s.file, s.size = f, int64(len(keep))
+	return errors.Join(old.Close(), syncFolder(filepath.Dir(s.path)))
 }
 
 func syncFolder(name string) error {
@@ -223,6 +246,7 @@ func (s *spool) close() {
 
 // spooled keeps a submission that the ledger did not take, and says so.
 func (d *doing) spooled(outcome Outcome, cause error) error {
+	d.fixDeadline()
 	line, err := json.Marshal(d.s)
 	if err != nil {
 		return errors.Join(cause, err)

@@ -16,7 +16,9 @@ import (
 // Transport returns a transport for calls that one's own code makes and does not hand
 // over: each counts as a first attempt of the dependency, with its result, and bears
 // Redrive-Attempt: 1. It never sends a request twice, and keeps base from doing so: what
-// net/http would repeat by itself on a connection that has died comes back as an error.
+// net/http would repeat by itself on a connection that has died comes back as an error. (A
+// POST without a body but with an Idempotency-Key goes out in chunks for that, of which
+// there are none.)
 // base nil: [http.DefaultTransport]. Do not use it below [Client.Do] or [Client.Call],
 // which count themselves.
 func (c *Client) Transport(dependency string, base http.RoundTripper) http.RoundTripper {
@@ -36,8 +38,8 @@ type countingTransport struct {
 func (t *countingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	once := req.Clone(req.Context())
 	once.GetBody = nil // nothing may rewind the body,
-	if once.Body == nil || once.Body == http.NoBody {
-		once.Body = empty{} // and one that is not there could be sent again
+	if (once.Body == nil || once.Body == http.NoBody) && repeatedByNetHTTP(once) {
+		once.Body = empty{} // and one that is not there would be sent again
 	}
 	once.Header.Set("Redrive-Attempt", "1")
 	began := time.Now()
@@ -53,6 +55,15 @@ func (t *countingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	cl := policy.Classify(answer.Sample, jobs.IdempotencyNatural)
 	t.c.path.Record(t.dep, attempt.First(ledger.Result{Class: cl.Class, Outcome: cl.Outcome}))
 	return resp, err
+}
+
+// repeatedByNetHTTP is which requests without a body net/http sends again by itself.
+func repeatedByNetHTTP(r *http.Request) bool {
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != ""
 }
 
 // empty is a body without bytes that net/http does not know to be empty.

@@ -94,7 +94,7 @@ func (r *report) add(id string, s Severity, path, why, want, format string, args
 var (
 	dependencyChecks = []func(*report, string, *config.Dependency){
 		slotsExhausted, requestPathExhausted, breakerNeverOpens,
-		budgetWithoutFloor, floorAboveLoad, capBelowSlots, rateBelowLoad,
+		budgetWithoutFloor, floorAboveLoad, capBelowSlots, rateBelowLoad, backlogSmall,
 		ruleAlwaysTrue, ruleNeverTrue, ruleRepeated, againUnknown,
 	}
 	kindChecks = []func(*report, string, *config.Kind, *config.Dependency){

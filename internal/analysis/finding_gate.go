@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"redrive/internal/config"
 )
@@ -91,6 +92,19 @@ func capBelowSlots(r *report, path string, d *config.Dependency) {
 	}
 	r.add("budget-cap-below-slots", Note, path+".budget.cap", "after a short failure retries leave in smaller groups than the slots could take; that is careful, and slow",
 		fmt.Sprintf("%d or more, unless it is meant", d.Slots), "%d is less than the slots of one process (%d)", d.Budget.Cap, d.Slots)
+}
+
+// backlogSmall: an outage leaves more behind than the ledger takes.
+func backlogSmall(r *report, path string, d *config.Dependency) {
+	perSecond, _ := r.load.at(d)
+	backlog := perSecond * r.load.Outage.Seconds()
+	if backlog <= float64(d.MaxBacklog) {
+		return
+	}
+	full := time.Duration(float64(d.MaxBacklog) / perSecond * float64(time.Second))
+	r.add("backlog-too-small", Warning, path+".max_backlog", "from then on submissions are refused, and only their request path knows of them",
+		"at least "+number(math.Ceil(backlog)),
+		"%d operations: full after %s of an outage at %s calls/s", d.MaxBacklog, span(full), number(perSecond))
 }
 
 // rateBelowLoad: what comes in does not fit through.

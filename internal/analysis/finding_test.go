@@ -35,6 +35,7 @@ var flaws = map[string]struct {
 	"budget-without-floor":    {file: file{dependency: "budget: {floor_per_second: 0}"}},
 	"budget-floor-above-load": {file: file{dependency: "budget: {floor_per_second: 3}"}, load: func(l *Load) { l.PerSecond = 2 }},
 	"budget-cap-below-slots":  {file: file{dependency: "budget: {cap: 9}"}},
+	"backlog-too-small":       {file: file{dependency: "max_backlog: 1000"}, load: func(l *Load) { l.PerSecond, l.Outage = 2, 501*time.Second }},
 	"rate-below-load":         {file: file{dependency: "rate: {per_second: 2}"}, load: func(l *Load) { l.PerSecond = 2.5 }},
 	"rule-always-true":        {file: file{dependency: "rules: [{when: 'status > 0', verdict: retry_safe}]"}},
 	"rule-never-true":         {file: file{dependency: "rules: [{when: 'status == 402 && status == 500', verdict: retry_safe}]"}},

@@ -260,6 +260,8 @@ func (p PoolRecord) bears(s *SlotSection) string {
 func (m *markdown) observability(o *ObservabilitySection) {
 	m.line("### 5. What tells of trouble")
 	m.line("")
+	m.line("The alerts about this dependency. Those about Redis, the workers and whole processes, and what to do about each, are in docs/runbook.md.")
+	m.line("")
 	rows := make([][]string, len(o.Alerts))
 	for i, a := range o.Alerts {
 		held := a.For

@@ -40,6 +40,7 @@ func observabilitySection(d *config.Dependency) ObservabilitySection {
 		{"RedriveAmplificationHigh", "calls for each first attempt over 5m, inquiries included: above 1.2", "5m", "alert"},
 		{"RedriveFailureRateHigh", "first attempts that fail over 5m: above 0.05", "5m", "alert"},
 		{"RedriveIdempotentReplays", "answers that repeat an earlier one / attempts over 30m: above 0.001", "5m", "ticket"},
+		{"RedriveOperationsHeldByBreaker", "due operations held by the breaker: more than 0", "2m", "alert"},
 		{"RedriveBreakerOpen", "the breaker is open or half open", "5m", "page"},
 		{"RedriveDependencyPaused", "the dependency is paused", "5m", "alert"},
 		{"RedriveDeadLettersRising", "dead letters of one reason over 15m: above 5, and above twice the hour before", "", "alert"},

@@ -66,6 +66,9 @@ Scenarios:
 	c.Flags().Lookup("seed").DefValue = "random"
 	c.RunE = p.begin(func(c *cobra.Command, args []string) error {
 		o.Store = rehearsal.StoreChoice(store)
+		if c.Flags().Changed("against") && o.Against == "" {
+			return usageErrorf("--against: want the URL of a sandbox")
+		}
 		if err := checkRehearse(o, c.Flags().Changed("speed"), output); err != nil {
 			return err
 		}
@@ -178,6 +181,16 @@ func reserve(folder string) (abandon func(), err error) {
 	if err := errors.Join(err, probe.Close(), os.Remove(probe.Name())); err != nil {
 		abandon()
 		return nil, fmt.Errorf("folder of the report: %w", err)
+	}
+	for _, name := range []string{"report.html", "report.json"} {
+		// An old report is replaced; what is no file, or not ours to write, is in the way.
+		f, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY, 0o644)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, fmt.Errorf("folder of the report: %w", err)
+		}
 	}
 	return abandon, nil
 }

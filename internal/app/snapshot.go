@@ -35,7 +35,7 @@ func ledgerState(l *ledger.Ledger) metrics.SnapshotFunc {
 
 // stateOf is a snapshot and the gate in the words of the metrics.
 func stateOf(s ledger.Snapshot, g ledger.GateState) metrics.DependencySnapshot {
-	out := metrics.DependencySnapshot{Dependency: s.Dependency, Operations: map[jobs.State]int64{}, Held: heldBy(g),
+	out := metrics.DependencySnapshot{Dependency: s.Dependency, Operations: map[jobs.State]int64{}, Held: g.HeldBy(),
 		DeadLetters: map[jobs.Kind]map[jobs.Reason]int64{}, Submissions: map[jobs.Kind]map[jobs.Answer]int64{},
 		Tokens: float64(g.Gate.TokensMilli) / 1000, Cap: float64(g.InForce.Cap), Ratio: float64(g.InForce.RatioMilli) / 1000,
 		Overridden: g.Gate.Override.UntilMS > g.ReadAt.UnixMilli(), Paused: s.Paused, Breaker: string(g.Gate.State),
@@ -63,21 +63,4 @@ func stateOf(s ledger.Snapshot, g ledger.GateState) metrics.DependencySnapshot {
 		out.OldestUnresolvedAge = max(s.ReadAt.Sub(s.OldestUnresolvedAt), 0)
 	}
 	return out
-}
-
-// heldBy counts what is due by why it has not left. What nothing of the gate holds
-// waits for a slot; what stands aside waits for its credential.
-func heldBy(g ledger.GateState) map[jobs.Hold]int64 {
-	held := map[jobs.Hold]int64{jobs.HoldPaused: g.Aside}
-	backlog, firsts := g.Hold()
-	for _, lane := range []struct {
-		hold jobs.Hold
-		n    int64
-	}{{backlog, g.Backlog}, {firsts, g.Firsts}} {
-		if lane.hold == jobs.HoldNone {
-			lane.hold = jobs.HoldSlots
-		}
-		held[lane.hold] += lane.n
-	}
-	return held
 }

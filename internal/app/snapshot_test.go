@@ -82,7 +82,8 @@ func TestWhatHoldsDueOperations(t *testing.T) {
 		spoil func(*ledger.GateState)
 		want  map[jobs.Hold]int64
 	}{
-		{"a slot", func(*ledger.GateState) {}, map[jobs.Hold]int64{jobs.HoldSlots: 8}},
+		{"a slot", func(g *ledger.GateState) { g.Gate.TokensMilli = 5000 }, map[jobs.Hold]int64{jobs.HoldSlots: 8}},
+		{"a slot, for what two tokens pay", func(*ledger.GateState) {}, map[jobs.Hold]int64{jobs.HoldSlots: 5, jobs.HoldBudget: 3}},
 		{"a token, for the backlog", func(g *ledger.GateState) { g.Gate.TokensMilli = 999 },
 			map[jobs.Hold]int64{jobs.HoldSlots: 3, jobs.HoldBudget: 5}},
 		{"a pause", func(g *ledger.GateState) { g.Gate.Held, g.Gate.TokensMilli = true, 0 }, map[jobs.Hold]int64{jobs.HoldPaused: 8}},
@@ -91,7 +92,7 @@ func TestWhatHoldsDueOperations(t *testing.T) {
 		{"the dependency's own word", func(g *ledger.GateState) { g.Gate.ParkedUntilMS = readAt.UnixMilli() + 1 },
 			map[jobs.Hold]int64{jobs.HoldRateHint: 8}},
 		{"room in flight", func(g *ledger.GateState) { g.Params.MaxInFlight, g.InFlight = 40, 40 }, map[jobs.Hold]int64{jobs.HoldInFlight: 8}},
-		{"a paused credential, for some", func(g *ledger.GateState) { g.Aside = 2 },
+		{"a paused credential, for some", func(g *ledger.GateState) { g.Aside, g.Gate.TokensMilli = 2, 5000 },
 			map[jobs.Hold]int64{jobs.HoldSlots: 8, jobs.HoldPaused: 2}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

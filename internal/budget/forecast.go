@@ -5,10 +5,11 @@ import "time"
 // Paused reports whether a person, or a refused credential, holds the dependency.
 func (g Gate) Paused(nowMS int64) bool { return g.held(nowMS) }
 
-// Hold is why the backlog, and why first attempts that are none, do not leave while so
-// many calls are under way; "" when nothing of the gate holds them. The words are those
-// of package jobs.
-func (g Gate) Hold(inFlight, nowMS int64, p Params) (backlog, firsts string) {
+// Hold is why a backlog of so many due operations, and why first attempts that are none,
+// do not leave while so many calls are under way; "" when nothing of the gate holds them.
+// A backlog is held for as long as tokens and lane do not let all of it leave: a single
+// token must not make a thousand look free. The words are those of package jobs.
+func (g Gate) Hold(waiting, inFlight, nowMS int64, p Params) (backlog, firsts string) {
 	most := g.InFlight(nowMS, p)
 	ramping := g.ramp(nowMS, p.With(g.Override, nowMS)) < whole
 	switch {
@@ -24,7 +25,7 @@ func (g Gate) Hold(inFlight, nowMS int64, p Params) (backlog, firsts string) {
 		return "in_flight", "in_flight"
 	case g.Rate(nowMS, p) == 0:
 		return "rate", "rate"
-	case g.Retries() > 0 || g.Lane() > 0:
+	case g.Retries()+g.Lane() >= max(waiting, 1):
 		return "", ""
 	}
 	return g.shortOf(ramping), ""

@@ -149,10 +149,7 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 	if given {
 		setBody(sub, body, spec)
 	}
-	tracer, stopTracing, err := p.tracing(ctx)
-	if err != nil {
-		return err
-	}
+	tracer, stopTracing := p.tracing(ctx)
 	defer stopTracing()
 	span := beginSubmit(tracer, sub, spec)
 	entry, err := prepare(sub, spec)

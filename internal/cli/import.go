@@ -64,10 +64,7 @@ func (p *program) importFile(ctx context.Context, path, rejectsPath string) (err
 	if err := s.fit(ctx); err != nil {
 		return err
 	}
-	tracer, stopTracing, err := p.tracing(ctx)
-	if err != nil {
-		return err
-	}
+	tracer, stopTracing := p.tracing(ctx)
 	defer stopTracing()
 	r, err := createRejects(rejectsPath)
 	if err != nil {

@@ -9,10 +9,15 @@ import (
 	"redrive/internal/tracing"
 )
 
-// tracing begins it if the environment asks for it; stop sends what is left.
-func (p *program) tracing(ctx context.Context) (tracer *tracing.Tracer, stop func(), err error) {
-	return otlp.Start(ctx, otlp.Options{Program: "redrive-enqueue", Version: version(), GetenvFunc: p.getenv,
+// tracing begins it if the environment asks for it; stop sends what is left. A setting that
+// cannot be is told and no more: no payment is lost over a trace.
+func (p *program) tracing(ctx context.Context) (tracer *tracing.Tracer, stop func()) {
+	tracer, stop, err := otlp.Start(ctx, otlp.Options{Program: "redrive-enqueue", Version: version(), GetenvFunc: p.getenv,
 		Log: slog.New(slog.NewTextHandler(p.stderr, nil))})
+	if err != nil {
+		p.say("warning: not traced: %s", err)
+	}
+	return tracer, stop
 }
 
 // submitSpan is the span of one submission.

@@ -173,8 +173,19 @@ func waited(m map[string]string) time.Duration {
 // clear answer, for a kind this worker does not know (orphan), or because the
 // process cannot take it now (wait: how long it stays in the waiting room).
 func (l *Ledger) Abandon(ctx context.Context, t Terms, d Delivery, runID string, wait time.Duration, orphan bool) ([]Ended, error) {
-	args := t.args().Str("id", d.ID.String()).Int("delivery", d.Number).Str("run", runID).
-		Int("wait", wait.Milliseconds()).Flag("orphan", orphan)
+	return l.abandon(ctx, t, t.args().Str("id", d.ID.String()).Int("delivery", d.Number).Str("run", runID).
+		Int("wait", wait.Milliseconds()).Flag("orphan", orphan))
+}
+
+// Withdraw is [Ledger.Abandon] for a request path that has told its customer that nothing
+// is kept: an operation that the run wrote ahead, and of which nobody else has heard, is
+// as if it had never been submitted. One that somebody submitted meanwhile goes on.
+func (l *Ledger) Withdraw(ctx context.Context, t Terms, id jobs.ID, runID string) error {
+	_, err := l.abandon(ctx, t, t.args().Str("id", id.String()).Int("delivery", 0).Str("run", runID).Int("wait", 0).Flag("withdraw", true))
+	return err
+}
+
+func (l *Ledger) abandon(ctx context.Context, t Terms, args *luascript.Args) ([]Ended, error) {
 	r, err := abandonScript.Run(ctx, l.rdb, l.slot(t.Dependency), args)
 	if err != nil {
 		return nil, err

@@ -76,8 +76,29 @@ type GateState struct {
 // Hold is why the backlog, and why first attempts that are none, do not leave; none
 // when nothing of the gate holds them.
 func (s GateState) Hold() (backlog, firsts jobs.Hold) {
-	b, f := s.Gate.Hold(s.InFlight, s.ReadAt.UnixMilli(), s.Params)
+	b, f := s.Gate.Hold(s.Backlog, s.InFlight, s.ReadAt.UnixMilli(), s.Params)
 	return jobs.Hold(b), jobs.Hold(f)
+}
+
+// HeldBy counts what is due by why it has not left. What nothing of the gate holds, or
+// what is paid for, waits for a slot; what stands aside waits for its credential.
+func (s GateState) HeldBy() map[jobs.Hold]int64 {
+	held := map[jobs.Hold]int64{jobs.HoldPaused: s.Aside}
+	backlog, firsts := s.Hold()
+	unpaid := s.Backlog
+	if backlog == jobs.HoldBudget || backlog == jobs.HoldLane {
+		unpaid -= min(s.Gate.Retries()+s.Gate.Lane(), s.Backlog)
+	}
+	for _, lane := range []struct {
+		hold jobs.Hold
+		n    int64
+	}{{backlog, unpaid}, {jobs.HoldNone, s.Backlog - unpaid}, {firsts, s.Firsts}} {
+		if lane.hold == jobs.HoldNone {
+			lane.hold = jobs.HoldSlots
+		}
+		held[lane.hold] += lane.n
+	}
+	return held
 }
 
 // Ramp is how much of fill, cap and in-flight the gate lets through, in thousandths:

@@ -61,6 +61,7 @@ func (l *Ledger) submit(ctx context.Context, t SubmitTerms, entries []Entry) (r 
 	t.Gate = budget.Params{}
 	args := spare.SpareArgs(t.args()).Int("jitter", t.Jitter).Int("n", int64(len(entries))).Int("keys", t.Retention.KeysMS).Int("max_backlog", t.MaxBacklog).
 		Int("lease", t.ClaimLease.Milliseconds())
+	expectArgs(args, t.Expect)
 	for i, e := range entries {
 		if e.Dependency != t.Dependency {
 			return nil, false, fmt.Errorf("submit %s: belongs to dependency %s, not %s", e.ID, e.Dependency, t.Dependency)
@@ -77,6 +78,9 @@ func (l *Ledger) submit(ctx context.Context, t SubmitTerms, entries []Entry) (r 
 	}
 	r, err = submitScript.Run(ctx, l.rdb, l.slot(t.Dependency), args.Replicas(l.replicas))
 	if unsure = errors.Is(err, luascript.ErrTooFewReplicas); err != nil && !unsure {
+		return nil, false, err
+	}
+	if err := unstepped(r); err != nil {
 		return nil, false, err
 	}
 	if len(r) < 6*len(entries) {

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"redrive/internal/jobs"
 )
@@ -63,6 +65,36 @@ func TestSubmitWithBegin(t *testing.T) {
 			b.abandon(Delivery{ID: g.ID}, g.RunID, 0)
 			b.want("o1", "waiting")
 			b.attempt("o1", succeeded())
+		})
+		s.test("that is withdrawn was never there", func(b *bundle) {
+			_, g := b.submitBegun("o1", "run-1")
+			b.must(b.Withdraw(b.Context(), b.terms, g.ID, "run-2")) // not this run's: nothing happens
+			b.want("o1", "attempting")
+			b.must(b.Withdraw(b.Context(), b.terms, g.ID, g.RunID))
+			if _, err := b.Get(b.Context(), dep, g.ID, nil); !errors.Is(err, ErrNotFound) {
+				b.Fatalf("withdrawn: %v", err)
+			}
+			b.must(b.Withdraw(b.Context(), b.terms, g.ID, g.RunID)) // again
+			b.add("o1")
+			b.attempt("o1", succeeded())
+		})
+		s.test("that somebody else submitted meanwhile is not withdrawn", func(b *bundle) {
+			_, g := b.submitBegun("o1", "run-1")
+			if r := b.submit("o1"); r.Answer != jobs.Duplicate {
+				b.Fatalf("%+v", r)
+			}
+			b.must(b.Withdraw(b.Context(), b.terms, g.ID, g.RunID))
+			b.want("o1", "waiting")
+		})
+		s.test("whose write-ahead comes late is none", func(b *bundle) {
+			terms := b.submitTerms()
+			terms.Expect = b.now().Add(-3 * time.Second)
+			if _, _, err := b.SubmitBegun(b.Context(), terms, b.target, b.entry("o1"), "run-1"); !errors.Is(err, ErrClockStepped) {
+				b.Fatal(err)
+			}
+			if _, err := b.Get(b.Context(), dep, b.entry("o1").ID, nil); !errors.Is(err, ErrNotFound) {
+				b.Fatalf("it is there: %v", err)
+			}
 		})
 		s.test("while the dependency is paused waits", func(b *bundle) {
 			_, err := b.Pause(b.Context(), dep, 0, ann)

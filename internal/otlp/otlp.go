@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -82,9 +85,9 @@ func wanted(getenv func(string) string) (bool, error) {
 	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
 	}
-	endpoint := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+	anywhere := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
 	switch exporter := getenv("OTEL_TRACES_EXPORTER"); {
-	case exporter == "none", exporter == "" && endpoint == "":
+	case exporter == "none", exporter == "" && anywhere == "":
 		return false, nil
 	case exporter != "" && exporter != "otlp":
 		return false, fmt.Errorf("OTEL_TRACES_EXPORTER %q: want otlp or none", exporter)
@@ -99,7 +102,38 @@ func wanted(getenv func(string) string) (bool, error) {
 		}
 		break // the more special one wins
 	}
-	return true, nil
+	return true, errors.Join(endpoint(getenv), sampler(getenv))
+}
+
+// endpoint refuses what the exporter would make another address of.
+func endpoint(getenv func(string) string) error {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+		given := getenv(name)
+		if given == "" {
+			continue
+		}
+		u, err := url.Parse(given)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+			return fmt.Errorf("%s %q: want a URL such as http://127.0.0.1:4318", name, given)
+		}
+	}
+	return nil
+}
+
+// sampler refuses what would be left out with a word that is not about it.
+func sampler(getenv func(string) string) error {
+	known := []string{"", "always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"}
+	name, share := strings.ToLower(strings.TrimSpace(getenv("OTEL_TRACES_SAMPLER"))), strings.TrimSpace(getenv("OTEL_TRACES_SAMPLER_ARG"))
+	if !slices.Contains(known, name) {
+		return fmt.Errorf("OTEL_TRACES_SAMPLER %q: want one of %s", name, strings.Join(known[1:], ", "))
+	}
+	if !strings.HasSuffix(name, "traceidratio") || share == "" {
+		return nil
+	}
+	if v, err := strconv.ParseFloat(share, 64); err != nil || !(v >= 0 && v <= 1) {
+		return fmt.Errorf("OTEL_TRACES_SAMPLER_ARG %q: want a share from 0 to 1", share)
+	}
+	return nil
 }
 
 // complaints says that spans were lost, at most once a minute.

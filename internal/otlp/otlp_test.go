@@ -20,6 +20,11 @@ func TestTracingIsOffUnlessTheEnvironmentAsksForIt(t *testing.T) {
 		"disabled":            {map[string]string{"OTEL_SDK_DISABLED": "TRUE", "OTEL_TRACES_EXPORTER": "otlp"}, false, ""},
 		"another exporter":    {map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, false, `OTEL_TRACES_EXPORTER "zipkin"`},
 		"grpc":                {map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, false, `OTEL_EXPORTER_OTLP_PROTOCOL "grpc": want http/protobuf`},
+		"no URL":              {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:4318"}, true, `OTEL_EXPORTER_OTLP_ENDPOINT "127.0.0.1:4318": want a URL`},
+		"no host":             {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://"}, true, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
+		"no sampler":          {map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_TRACES_SAMPLER": "nonsense"}, true, `OTEL_TRACES_SAMPLER "nonsense"`},
+		"no share":            {map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "7"}, true, `OTEL_TRACES_SAMPLER_ARG "7"`},
+		"a share":             {map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.1"}, true, ""},
 		"grpc for the others": {map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

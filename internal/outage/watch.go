@@ -3,8 +3,6 @@ package outage
 import (
 	"context"
 	"time"
-
-	"redrive/internal/jobs"
 )
 
 // Progress is how far a rehearsal is, on the scenario's clock.
@@ -79,17 +77,9 @@ func (s *stage) sample(ctx context.Context) (GateSample, error) {
 			sample.Backlog += c.N
 		}
 	}
-	// As the metric held_operations has it: what no gate holds waits for a slot.
-	backlog, firsts := g.Hold()
-	for _, lane := range []struct {
-		hold jobs.Hold
-		n    int64
-	}{{backlog, g.Backlog}, {firsts, g.Firsts}} {
-		if lane.hold == jobs.HoldNone {
-			lane.hold = jobs.HoldSlots
-		}
-		if lane.n > 0 {
-			sample.Held[string(lane.hold)] += lane.n
+	for hold, n := range g.HeldBy() { // as the metric held_operations has it
+		if n > 0 {
+			sample.Held[string(hold)] = n
 		}
 	}
 	sample.Refused, err = s.redrive.refusals()

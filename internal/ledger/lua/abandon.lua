@@ -2,10 +2,13 @@
 KEYS[1]  <namespace>:{<dependency>}
 ARGV     id, delivery, run; wait (ms until it may be released again)
          orphan (1: this worker does not know the kind)
+         withdraw (1: a request path that could not learn whether its operation was written ahead: it told its
+         customer that nothing is kept)
          keep_succeeded, keep_cancelled (ms); min_response (ms)
-RETURNS  state of the operation, or 'gone'; then 'ended' pairs
+RETURNS  state of the operation, 'withdrawn' or 'gone'; then 'ended' pairs
 LIMIT    one operation
-INVARIANT a begin applied after this is stale; the attempt of an abandoned claim counts as not sent
+INVARIANT an operation is withdrawn only if nobody else has heard of it;
+         a begin applied after this is stale; the attempt of an abandoned claim counts as not sent
 ]]
 local now = clock()
 local op = record.load(A.id)
@@ -22,6 +25,10 @@ if claim.held_by(op, A.run) then
   record.add(op, 'used', -1)
   claim.drop(op)
   if not settle.marked(op) then settle.cleared(op) end
+  if A.withdraw and num(op.f.sends) == 1 and not (op.f.dup or op.f.reports or op.f.of or op.f.tried or op.f.cancel or op.f.known_ok) then
+    record.drop(op)
+    return {'withdrawn'}
+  end
 elseif op.f.state ~= 'released' or op.f.delivery ~= A.delivery then
   return {op.f.state}
 end

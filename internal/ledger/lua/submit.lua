@@ -10,6 +10,7 @@ ARGV     n              operations in this call
          keys           dedupe window in ms, 0 = for ever
          max_backlog    operations on their way at most; 10 % more for unknown outcomes
          lease          claim lease in ms
+         expect         Redis' clock in ms, as the caller expects it to be; 0: it does not say
          gate_spare       parameters of the gate, where no worker ever said its own
          jitter           0..1000, see gate.report
          keep_succeeded, keep_cancelled (ms)
@@ -17,12 +18,14 @@ ARGV     n              operations in this call
 RETURNS  per operation 6 items: answer, state, applied, next_at (ms or ''), merged (1 or ''), detail (differing
          fields of a conflict, why it was refused, or of an attempt begun here '<lease left> <deadline left> <attempts
          written ahead> <start> <target> <generation of the breaker> <safe until, ms>'); then 'ended', '<id state reason class sends inquiries corr>' pairs
+         'stepped' alone when Redis' clock is not where the caller expects it: a write-ahead that comes late is none
 LIMIT    100 operations a call
 INVARIANT submitting the same request again changes nothing but for a send of the request path that is not
          recorded yet: it is added and never dropped; the same report twice is added once; an attempt is begun
          here for a new operation alone; a new attempt is let in only behind what is settled without effect, and
          counted in the same step
 ]]
+if stepped() then return {'stepped'} end
 local now = clock()
 local g = gate.load(now)
 local filled = false
@@ -206,6 +209,10 @@ for i = 1, arg('n') do
     elseif same and e.of and e.of ~= op.f.of then
       say(e, 'conflict', op, merged, 'new_attempt_of')
     elseif same then
+      if op.f.state == 'attempting' and num(op.f.sends) == 1 and not op.f.dup then -- it may not be withdrawn any more
+        record.set(op, 'dup', '1')
+        record.save(op)
+      end
       say(e, 'duplicate', op, merged)
     else
       say(e, 'conflict', op, merged, identity.differs(op.f.fp or '', e.fp))
