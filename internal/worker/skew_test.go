@@ -125,8 +125,8 @@ func TestT82NothingIsSentPastItsDeadlineByRedisClock(t *testing.T) {
 	b, step := skewed(t)
 	step(-2 * time.Minute)
 	b.sender.answer(func(context.Context, gateway.Call) gateway.Answer { return answered(503) })
-	b.submit("charge", 5, func(_ int, s *jobs.Submission) { s.Deadline = "1s" })
-	b.worker()
+	b.worker() // first: none may fall due before it is there
+	b.submit("charge", 5, func(_ int, s *jobs.Submission) { s.Deadline = "2s" })
 	b.ended(20*time.Second, jobs.Dead, 5)
 	sends := b.sender.total()
 	time.Sleep(500 * time.Millisecond)
