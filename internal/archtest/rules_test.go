@@ -41,13 +41,15 @@ var order = []struct {
 	{[]string{"internal/gateway", "internal/worker", "internal/sandbox", "internal/rehearsal", "internal/requestpath"}, []string{"internal/outage"},
 		"an outage is played against the real parts, the request path's among them, on the store of the rehearsal"},
 	{[]string{"internal/ledger", "internal/policy"}, []string{"internal/terms"}, "what is published of a kind is read alike by whoever submits"},
-	{[]string{"internal/ledger", "internal/config", "internal/terms", "internal/tracing", "internal/otlp"}, []string{"internal/cli"},
+	{[]string{"internal/ledger", "internal/terms"}, []string{"internal/operator"},
+		"what a person asks of operations is done by one piece of code, whatever door it comes through; it never sends"},
+	{[]string{"internal/operator", "internal/config", "internal/tracing", "internal/otlp"}, []string{"internal/cli"},
 		"enqueue writes and reads the ledger and never sends: it must not reach worker or gateway"},
 	{[]string{"internal/jobs", "internal/policy", "internal/ledger", "internal/budget", "internal/config", "internal/terms", "internal/gateway",
 		"internal/attempt", "internal/requestpath", "internal/tracing"}, []string{"."},
 		"the client is linked into other people's programs: nothing that only a worker needs may come along"},
 	{[]string{"internal/jobs", "internal/policy", "internal/luascript", "internal/budget", "internal/dedupe", "internal/ledger", "internal/gateway",
-		"internal/worker", "internal/otlp", "internal/config", "internal/analysis", "internal/httpapi", "internal/console", "internal/sandbox", "internal/rehearsal", "internal/outage", "internal/metrics"},
+		"internal/worker", "internal/operator", "internal/otlp", "internal/config", "internal/analysis", "internal/httpapi", "internal/console", "internal/sandbox", "internal/rehearsal", "internal/outage", "internal/metrics"},
 		[]string{"internal/app"}, "app is the composition root of worker: it alone sees everything"},
 }
 
@@ -125,7 +127,8 @@ var std = []struct {
 	{[]string{"os/..."}, []string{"internal/jobs", "internal/policy", "internal/analysis"}, "decisions are pure: they neither read files nor the environment"},
 	{[]string{"crypto/rand"}, []string{"internal/jobs", "internal/policy", "internal/analysis"}, "decisions are pure: randomness is handed in, so that tests can seed it"},
 	{[]string{"log/..."}, []string{"internal/jobs", "internal/policy", "internal/analysis"}, "decisions return what they found; the caller logs"},
+	{[]string{"os/...", "flag", "log/...", "net/http/..."}, []string{"internal/operator"}, "who gave the words, and who is told what came of them, is the caller's business"},
 	{[]string{"testing/..."}, []string{".", "internal/jobs", "internal/policy", "internal/ledger", "internal/budget", "internal/dedupe", "internal/worker",
-		"internal/gateway", "internal/config", "internal/analysis", "internal/app", "internal/cli", "internal/sandbox", "internal/metrics", "internal/requestpath"},
+		"internal/gateway", "internal/config", "internal/analysis", "internal/app", "internal/cli", "internal/operator", "internal/sandbox", "internal/metrics", "internal/requestpath"},
 		"programs that are shipped do not carry test flags"},
 }
