@@ -34,8 +34,9 @@ var order = []struct {
 		"a request path tells the gate what it sent; it neither sends nor redelivers here"},
 	{[]string{"internal/jobs", "internal/policy", "internal/config"}, []string{"internal/analysis"},
 		"what a configuration leads to is asked of the code that decides; nothing is sent or stored to find it out"},
-	{[]string{"internal/config"}, []string{"internal/httpapi"},
-		"the API is a door: what it shows is handed to it"},
+	{[]string{"internal/ledger"}, []string{"internal/wire"}, "what both doors read and show as JSON is written once; it decides nothing"},
+	{[]string{"internal/ledger", "internal/terms", "internal/config", "internal/operator", "internal/wire"}, []string{"internal/httpapi"},
+		"the API is a door as enqueue is: it writes and reads the ledger and never sends, so it must not reach worker or gateway"},
 	{[]string{"internal/gateway", "internal/worker", "internal/sandbox"}, []string{"internal/rehearsal"},
 		"a rehearsal plays against the real parts"},
 	{[]string{"internal/gateway", "internal/worker", "internal/sandbox", "internal/rehearsal", "internal/requestpath"}, []string{"internal/outage"},
@@ -113,6 +114,7 @@ var outside = []struct {
 	{"github.com/jedib0t/go-pretty/v6", []string{"internal/cli", "internal/rehearsal", "internal/outage", "internal/app"}, "only what talks to a person draws"},
 	{"github.com/lmittmann/tint", []string{"internal/cli", "internal/app"}, "loggers are made in the composition roots and injected"},
 	{"golang.org/x/term", []string{"internal/cli", "internal/rehearsal", "internal/app"}, "only what talks to a person asks whether there is a terminal"},
+	{"github.com/danielgtaylor/huma/v2", []string{"internal/httpapi"}, "routes and the OpenAPI document are made in one place"},
 	{"golang.org/x/sys", []string{"internal/gateway"}, "socket options of a send"},
 }
 
