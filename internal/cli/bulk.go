@@ -109,17 +109,10 @@ func namedOperations(stdin io.Reader, args []string) ([]jobs.ID, error) {
 		}
 		where = func(i int) string { return fmt.Sprintf("line %d: ", numbers[i]) }
 	}
-	seen := map[jobs.ID]bool{}
-	var ids []jobs.ID
-	for i, name := range args {
-		id, err := jobs.ParseID(name)
-		if err != nil {
-			return nil, usagef("%s%w", where(i), err)
-		}
-		if !seen[id] {
-			seen[id] = true
-			ids = append(ids, id)
-		}
+	ids, err := operator.ParseIDs(args)
+	var wrong *operator.NameError
+	if errors.As(err, &wrong) {
+		return nil, usagef("%s%w", where(wrong.Index), wrong.Err)
 	}
 	if len(ids) == 0 {
 		return nil, usagef("stdin names no operation")

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -348,5 +349,117 @@ func TestKindsOfAConfigurationAreJoinedWithPublishedOnes(t *testing.T) {
 		if deps, err := op.Dependencies(t.Context()); err != nil || fmt.Sprint(deps) != "[bank later payrail]" {
 			t.Errorf("%v %v", deps, err)
 		}
+	})
+}
+
+func TestCancelKeepsTheWishOfWhatMayHaveTakenEffect(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		again := timedOut
+		again.Step, again.Delay = ledger.StepRetry, time.Minute
+		b.submit("charge/lost", "charge/sending")
+		b.attempt(again, "charge/lost")
+		b.begin(t.Context(), parsed(t, "charge/sending")[0], b.specs["charge"])
+		r, err := b.op.Cancel(t.Context(), b.named("charge/lost", "charge/sending"), ann("x"))
+		want := map[string]ResultCode{"charge/lost": ResultUnsafe, "charge/sending": ResultPending}
+		if got := codes(r); err != nil || r.Failed != nil || !maps.Equal(got, want) {
+			t.Errorf("%v %v %v", got, r.Failed, err)
+		}
+		b.wantStates(map[string]jobs.State{"charge/lost": jobs.Dead, "charge/sending": jobs.Attempting})
+
+		spec := b.specs["charge"]
+		spec.Inquiry = &jobs.InquirySpec{SettleMS: 1, GiveUpAfterMS: 3600_000}
+		if err := b.ledger.PublishKinds(t.Context(), []jobs.KindSpec{spec}); err != nil {
+			t.Fatal(err)
+		}
+		b.op = b.operator(Options{})
+		b.submit("charge/asked")
+		b.attempt(again, "charge/asked")
+		for _, detail := range []string{"", "it was to be cancelled already, and its outcome is still unknown"} {
+			r, err := b.op.Cancel(t.Context(), b.named("charge/asked"), ann("x"))
+			if err != nil || r.Failed != nil || r.Results[0].Result != ResultPending || detail != "" && r.Results[0].Detail != detail {
+				t.Errorf("%+v %v", r, err)
+			}
+		}
+		b.wantStates(map[string]jobs.State{"charge/asked": jobs.Unresolved})
+	})
+}
+
+func TestARefusalSaysWhereTheOtherTargetIsKnownFrom(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		b.submit("charge/lost")
+		lost := timedOut
+		lost.Step, lost.Reason = ledger.StepEnd, jobs.ReasonAttempts
+		b.attempt(lost, "charge/lost")
+		moved := b.specs["charge"]
+		moved.BaseURL = "https://elsewhere.example"
+		if err := b.ledger.PublishKinds(t.Context(), []jobs.KindSpec{moved}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			o    Options
+			from string
+		}{
+			{Options{Kinds: []jobs.KindSpec{moved}, Source: "redrive.yaml"}, "that is what redrive.yaml says"},
+			{Options{}, "that was published by a worker that has ended"},
+		} {
+			op := b.operator(c.o)
+			r, err := op.Requeue(t.Context(), b.named("charge/lost"), Plan{}, ann("x"))
+			if err != nil || r.Failed != nil || r.Results[0].Result != ResultRefused || !strings.Contains(r.Results[0].Detail, "its target differs") || !strings.Contains(r.Results[0].Detail, c.from) {
+				t.Errorf("%+v %v, want %q", r, err, c.from)
+			}
+			if now, err := op.Batch(t.Context(), r.Batch); err != nil || now.Operations != 0 {
+				t.Errorf("%+v %v", now, err)
+			}
+		}
+	})
+}
+
+func TestOperationsOfAForgottenKindAreLookedForEverywhere(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		b.dead("refund/a")
+		delete(b.op.known, "refund")
+		set := b.named("refund/a", "refund/none")
+		if c := set.Operations[0]; c.Op == nil || c.Place.Dependency != "bank" || set.Operations[1].Op != nil {
+			t.Errorf("%+v", set.Operations)
+		}
+		r, err := b.op.Requeue(t.Context(), set, Plan{}, ann("x"))
+		if got := codes(r); err != nil || got["refund/a"] != ResultRefused || got["refund/none"] != ResultMissing {
+			t.Errorf("%v %v", got, err)
+		}
+	})
+}
+
+func TestAnActionThatIsCutOffTellsWhatWasDone(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		b.dead("charge/a", "charge/b")
+		one := 1
+		plan, err := RequeueWords{Canary: &one}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		order := ann("x")
+		order.ProgressFunc = func(p Progress) {
+			if p.Waiting {
+				cancel()
+			}
+		}
+		r, err := b.op.Requeue(ctx, b.matching(FilterWords{}, DeadStates), plan, order)
+		if err != nil || !errors.Is(r.Failed, context.Canceled) || r.Outcome(nil).Done != 1 || r.Canary.Untouched != 1 {
+			t.Errorf("%+v %v", r, err)
+		}
+		if now, err := b.op.Batch(t.Context(), r.Batch); err != nil || now.Phase != ledger.PhaseCanary || now.Over() {
+			t.Errorf("%+v %v", now, err)
+		}
+		order.ProgressFunc = nil
+		if r, err := b.op.Requeue(t.Context(), b.matching(FilterWords{}, DeadStates), Plan{}, order); err != nil || r.Failed != nil || r.Outcome(nil).Done != 1 { // the rest
+			t.Errorf("%+v %v", r, err)
+		}
+		b.wantStates(map[string]jobs.State{"charge/a": jobs.Waiting, "charge/b": jobs.Waiting})
 	})
 }

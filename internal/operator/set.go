@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"redrive/internal/jobs"
@@ -34,8 +35,37 @@ type Set struct {
 // Len is how many operations were chosen, those that do not exist included.
 func (s Set) Len() int { return len(s.Operations) }
 
-// Named chooses operations by name; one that is named twice is chosen twice. Bodies
-// are read and let go. One that is nowhere is chosen without an operation, and an
+// NameError says which of several names is no operation's.
+type NameError struct {
+	Index int // among the names, from 0
+	Err   error
+}
+
+func (e *NameError) Error() string { return fmt.Sprintf("operation %d: %s", e.Index+1, e.Err) }
+
+// Unwrap returns what is wrong with the name.
+func (e *NameError) Unwrap() error { return e.Err }
+
+// ParseIDs reads the names of operations, KIND/KEY, and takes each once. A [NameError]
+// for the first that is none.
+func ParseIDs(names []string) ([]jobs.ID, error) {
+	seen := map[jobs.ID]bool{}
+	var ids []jobs.ID
+	for i, name := range names {
+		id, err := jobs.ParseID(name)
+		if err != nil {
+			return nil, &NameError{i, err}
+		}
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// Named chooses operations by name, each of which is given once: see [ParseIDs].
+// Bodies are read and let go. One that is nowhere is chosen without an operation, and an
 // action says of it that it is missing.
 func (o *Operator) Named(ctx context.Context, ids []jobs.ID) (Set, error) {
 	found, err := o.named(ctx, ids)

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,18 @@ func TestAPlanNamesTheFieldThatIsWrong(t *testing.T) {
 	p, err = RequeueWords{MoreAttempts: &n, Deadline: "2h", Rate: "2/s", Canary: &n, CanaryWait: &wait}.Plan()
 	if err != nil || p.Canary != 2 || p.Apart != 500*time.Millisecond || p.CanaryWait != wait || p.base.More != 2 || p.base.AtLeast != 0 || p.base.DeadlineSpan != 2*time.Hour {
 		t.Errorf("%+v %v", p, err)
+	}
+}
+
+func TestNamesOfOperationsAreTakenOnce(t *testing.T) {
+	t.Parallel()
+	ids, err := ParseIDs([]string{"charge/b", "charge/a", "charge/b", "refund/b"})
+	if err != nil || fmt.Sprint(ids) != "[charge/b charge/a refund/b]" {
+		t.Errorf("%v %v", ids, err)
+	}
+	var wrong *NameError
+	if _, err := ParseIDs([]string{"charge/a", "charge/a", "charge"}); !errors.As(err, &wrong) || wrong.Index != 2 || wrong.Err == nil {
+		t.Errorf("%v", err)
 	}
 }
 
