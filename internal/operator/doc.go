@@ -11,7 +11,7 @@
 //
 // The set is fixed once. The action is then written to the audit and as a batch,
 // before anything is changed: what cannot be recorded is not done. An error means that
-// nothing was changed; what an action ended early with, after it began, is
+// no operation was changed; what an action ended early with, after it began, is
 // [Report.Failed], beside the results it had by then. The same action again goes on
 // with the rest, since what was done no longer is in a state that it chooses.
 //
