@@ -43,9 +43,9 @@ type door struct {
 	access access
 	log    *slog.Logger
 	mux    *http.ServeMux
-	kinds  *kinds
-	clock  *clock
-	hub    *hub
+	kinds *kinds
+	clock *clock
+	hub   *hub
 
 	requests, imports, streams chan struct{} // one value per request under way; capacity: how many may be
 

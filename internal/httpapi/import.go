@@ -32,7 +32,8 @@ const (
 
 // Line is the answer to one line of an import.
 type Line struct {
-	Line int `json:"line" doc:"number of the line, from 1"`
+	Line      int      `json:"line" doc:"number of the line, from 1"`
+	Operation *jobs.ID `json:"operation" doc:"null where the line names none that can be"` // wins over the receipt's
 	jobs.Receipt
 	Errors []ProblemPlace `json:"errors,omitempty" doc:"what is wrong with the line"`
 }
@@ -65,7 +66,11 @@ func (d *door) registerImport(api huma.API, submission, _ *huma.Schema) {
 }
 
 func (d *door) importLines(w http.ResponseWriter, r *http.Request) {
-	if p := d.fit(); p != nil {
+	p := d.fit()
+	if r.URL.RawQuery != "" {
+		p = invalid.at("query", errors.New("an import has no parameters"))
+	}
+	if p != nil {
 		p.write(w)
 		return
 	}
@@ -80,7 +85,6 @@ func (d *door) importLines(w http.ResponseWriter, r *http.Request) {
 	if errors.As(err, &away) {
 		panic(http.ErrAbortHandler) // it does not take its answers: there is nobody to tell
 	}
-	var p *Problem
 	if err != nil {
 		p = d.problem(ctx, err)
 		if !im.begun {
@@ -198,7 +202,9 @@ func (im *importer) decode(ctx context.Context, text []byte) (*slot, error) {
 	}
 	s.line.Receipt = jobs.Receipt{Answer: jobs.Refused, Applied: jobs.AppliedNo, Error: &p.Detail}
 	if sub != nil {
-		s.line.Operation = sub.ID()
+		if id, err := jobs.ParseID(sub.ID().String()); err == nil {
+			s.line.Operation = &id
+		}
 		if a := sub.Attempted; a != nil && a.Outcome == jobs.OutcomeUnknown {
 			s.line.Applied = jobs.AppliedUnknown
 		}
@@ -268,7 +274,7 @@ func (im *importer) put(ctx context.Context, l *lot) error {
 		return err
 	}
 	for i, r := range receipts {
-		l.slots[i].line.Receipt, l.slots[i].wanted = whole(r), true
+		l.slots[i].line.Receipt, l.slots[i].line.Operation, l.slots[i].wanted = whole(r), &r.Operation, true
 	}
 	return nil
 }

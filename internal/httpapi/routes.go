@@ -86,10 +86,11 @@ func serve[I, O any](d *door, api huma.API, t route, handle func(context.Context
 	})
 }
 
-// handle registers a route that writes its answer itself.
+// handle registers a route that reads its parameters and writes its answer itself.
 func (d *door) handle(api huma.API, t route, responses map[string]*huma.Response, body *huma.RequestBody, params []*huma.Param, handler http.HandlerFunc) {
 	op := d.operation(t)
 	op.Responses, op.RequestBody, op.Parameters = responses, body, params
+	op.SkipValidateParams = true // handler does
 	huma.Register(api, op, func(context.Context, *struct{}) (*streamed, error) {
 		return &streamed{Body: func(c huma.Context) {
 			r, w := humago.Unwrap(c)
