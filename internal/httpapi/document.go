@@ -15,6 +15,7 @@ import (
 
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
+	"redrive/internal/operator"
 	"redrive/internal/wire"
 )
 
@@ -74,7 +75,7 @@ var words = map[reflect.Type][]any{
 }
 
 // asked are the types that clients send, beside the bodies of actions.
-var asked = []reflect.Type{typeOf[jobs.Submission](), typeOf[jobs.Attempted](), typeOf[Order]()}
+var asked = []reflect.Type{typeOf[jobs.Submission](), typeOf[jobs.Attempted](), typeOf[Order](), typeOf[operator.FilterWords]()}
 
 func anys[T any](list []T) []any {
 	out := make([]any, len(list))
@@ -154,7 +155,7 @@ func finishOperation(op *huma.Operation) {
 			p.Schema.Nullable = false
 		}
 	}
-	if done := op.Responses["200"]; op.OperationID == "cancel" || op.OperationID == "reconcile" {
+	if done := op.Responses["200"]; slices.Contains([]string{"cancel", "reconcile", "requeue-dead-letters", "discard-dead-letters"}, op.OperationID) {
 		op.Responses["202"] = &huma.Response{Description: "Pending", Content: done.Content}
 	}
 	for status, response := range op.Responses {

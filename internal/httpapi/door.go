@@ -43,11 +43,12 @@ type door struct {
 	access access
 	log    *slog.Logger
 	mux    *http.ServeMux
-	kinds *kinds
-	clock *clock
-	hub   *hub
+	kinds  *kinds
+	clock  *clock
+	hub    *hub
+	acting *actions
 
-	requests, imports, streams chan struct{} // one value per request under way; capacity: how many may be
+	requests, imports, streams, bulks chan struct{} // one value per request under way; capacity: how many may be
 
 	stop    sync.Once
 	closing chan struct{} // closed by close
@@ -56,17 +57,18 @@ type door struct {
 func newDoor(a API, loopback bool, log *slog.Logger) *door {
 	d := &door{API: a, access: access{a.Tokens, loopback}, log: log, mux: http.NewServeMux(), kinds: newKinds(a.Ledger, a.Kinds), clock: &clock{ledger: a.Ledger},
 		requests: make(chan struct{}, a.Limits.MaxRequests), imports: make(chan struct{}, a.Limits.MaxImports),
-		streams: make(chan struct{}, a.Limits.MaxEventStreams), closing: make(chan struct{})}
+		streams: make(chan struct{}, a.Limits.MaxEventStreams), bulks: make(chan struct{}, maxBulk), acting: newActions(), closing: make(chan struct{})}
 	d.hub = newHub(a.Ledger, d.kinds, log)
 	d.register(humago.New(d.mux, humaConfig(cmp.Or(a.Version, "dev"))))
 	return d
 }
 
-// close ends streams and imports, and refuses new requests. Idempotent.
+// close ends streams, imports and bulk actions, and refuses new requests. Idempotent.
 func (d *door) close() {
 	d.stop.Do(func() {
 		close(d.closing)
 		d.hub.stop()
+		d.acting.close()
 	})
 }
 

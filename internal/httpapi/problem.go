@@ -186,6 +186,7 @@ func problemOf(err error) (p *Problem, unknown bool) {
 	var syntax *wire.Error
 	var word *operator.InvalidError
 	var binding *ledger.BindingError
+	var canary *operator.CanaryError
 	switch {
 	case errors.As(err, &problem):
 		return problem, false
@@ -199,8 +200,14 @@ func problemOf(err error) (p *Problem, unknown bool) {
 		return invalid.at("query.cursor", err), false
 	case errors.Is(err, ledger.ErrNotFound):
 		return notFound.because("%s", err), false
+	case errors.Is(err, ledger.ErrNoBatch):
+		return notFound.because("%s", err), false
 	case errors.As(err, &binding):
 		return notInState.because("%s", binding), false
+	case errors.As(err, &canary), errors.Is(err, operator.ErrNotRequeue), errors.Is(err, operator.ErrStopped):
+		return notInState.because("%s", err), false
+	case errors.Is(err, context.Canceled):
+		return closing.because("it was cut off: the same again goes on with the rest"), false
 	case errors.Is(err, ledger.ErrBacklogFull):
 		return backlogFull.because("%s", err), false
 	case errors.Is(err, ledger.ErrNewerSchema), errors.Is(err, ledger.ErrOlderWorkers):

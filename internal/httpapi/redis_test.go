@@ -6,10 +6,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/redistest"
 )
+
+// connect is a client as the program makes it: it gives up when its context ends.
+func connect(t testing.TB, srv *redistest.Redis) redis.UniversalClient {
+	t.Helper()
+	client, err := ledger.Connect(srv.URL(), ledger.ConnectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
 
 // changes are requests that write to Redis.
 var changes = []routeCase{
@@ -67,7 +80,7 @@ func TestWhatRedisRefusesIsTriedAgainLaterAndChangesNothing(t *testing.T) {
 func TestARedisThatIsAwayIsSaidAndComesBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Server(t)
-	b := startAPI(t, srv.Client(t), nil)
+	b := startAPI(t, connect(t, srv), nil)
 	b.submit(`{"kind":"charge","key":"o-1","body":{}}`)
 	b.submit(`{"kind":"payout","key":"o-2","body":{}}`)
 	follow := b.listen(t, "", "")
@@ -81,7 +94,15 @@ func TestARedisThatIsAwayIsSaidAndComesBack(t *testing.T) {
 		t.Errorf("/livez without Redis: %d", g.status)
 	}
 	srv.Restart()
-	if r := b.submit(`{"kind":"charge","key":"o-1","body":{}}`); r.Answer != jobs.Duplicate {
+	var g got
+	for range 200 { // the client finds out within a second or so
+		if g = b.post("/v1/operations", `{"kind":"charge","key":"o-1","body":{}}`); g.status == http.StatusOK {
+			break
+		}
+		g.is(t, "soon after the restart", redisAway)
+		time.Sleep(25 * time.Millisecond)
+	}
+	if r := into[jobs.Receipt](t, g); r.Answer != jobs.Duplicate {
 		t.Errorf("after the restart: %+v", r)
 	}
 	for range 200 { // the stream goes on by itself, within its pause
@@ -101,7 +122,7 @@ func TestARedisThatIsAwayIsSaidAndComesBack(t *testing.T) {
 func TestARedisThatHangsIsNotWaitedForLongerThanTheLimit(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Server(t)
-	b := startAPI(t, srv.Client(t), func(a *API) { a.Limits.Timeout = 400 * time.Millisecond })
+	b := startAPI(t, connect(t, srv), func(a *API) { a.Limits.Timeout = 400 * time.Millisecond })
 	srv.Freeze()
 	began := time.Now()
 	b.post("/v1/operations", `{"kind":"charge","key":"o-1","body":{}}`).is(t, "a frozen Redis", redisAway)

@@ -118,6 +118,7 @@ func (d *door) register(api huma.API) {
 	d.registerSubmit(api)
 	d.registerOperations(api)
 	d.registerDeadLetters(api)
+	d.registerBulk(api)
 	d.registerDependencies(api)
 	d.registerEvents(api)
 	d.registerDocument(api)
