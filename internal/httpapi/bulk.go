@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,7 +194,7 @@ func (d *door) act(ctx context.Context, b bulk) (*answered[BulkDone], error) {
 		release()
 		return nil, closing.because("the worker ends: ask another")
 	}
-	patience := time.NewTimer(bulkPatience)
+	patience := time.NewTimer(cmp.Or(d.patience, bulkPatience))
 	defer patience.Stop()
 	select {
 	case end := <-ended:

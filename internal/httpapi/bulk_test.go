@@ -80,7 +80,7 @@ func TestADiscardGivesUpWhatIsSettledAlone(t *testing.T) {
 // is followed by its batch, and both end with the server.
 func TestAnActionThatTakesLongGoesOnWithoutItsRequest(t *testing.T) {
 	t.Parallel()
-	b := startAPI(t, redistest.Server(t).Client(t), nil)
+	b := startAPI(t, redistest.Server(t).Client(t), func(a *API) { a.patience = 200 * time.Millisecond })
 	for i := range 4 {
 		b.dead(fmt.Sprintf("o-%d", i), true)
 	}

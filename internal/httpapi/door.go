@@ -35,6 +35,8 @@ type API struct {
 	FitFunc func() []string
 
 	Version string // of the program, for the OpenAPI document; "": dev
+
+	patience time.Duration // for a bulk action; 0: bulkPatience
 }
 
 // door serves /v1.

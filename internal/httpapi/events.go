@@ -84,6 +84,12 @@ func (d *door) events(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
+	l := d.hub.join()
+	defer d.hub.leave(l)
+	if p := d.awaitReader(r.Context(), l); p != nil {
+		p.write(w)
+		return
+	}
 	s := &stream{w: w, control: http.NewResponseController(w), want: want}
 	_ = s.control.SetReadDeadline(time.Time{}) // nothing more comes in; a client that goes away still ends the request
 	w.Header().Set("Content-Type", eventType)
@@ -92,19 +98,28 @@ func (d *door) events(w http.ResponseWriter, r *http.Request) {
 	if s.comment("connected") != nil {
 		return
 	}
-	if missed != nil {
-		if s.catchUp(r.Context(), missed) != nil {
-			return
-		}
-	}
-	l := d.hub.join()
-	defer d.hub.leave(l)
-	if missed != nil { // what happened before the hub knew of us
-		if s.catchUp(r.Context(), missed) != nil {
-			return
-		}
+	// The hub tells of all that happens from here on: what came before is read once.
+	if missed != nil && s.catchUp(r.Context(), missed) != nil {
+		return
 	}
 	s.follow(r.Context(), l)
+}
+
+// awaitReader waits until the hub reads, so that who is told that it is connected misses
+// nothing from then on.
+func (d *door) awaitReader(ctx context.Context, l *listener) *Problem {
+	patience := time.NewTimer(d.Limits.Timeout)
+	defer patience.Stop()
+	select {
+	case <-l.ready:
+		return nil
+	case <-d.closing:
+		return closing.because("the worker ends: ask another")
+	case <-patience.C:
+		return redisAway.because("changes cannot be read now")
+	case <-ctx.Done():
+		return closing.because("the client went away")
+	}
 }
 
 // changesAfter goes on after the event that bore an id.

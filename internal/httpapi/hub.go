@@ -12,7 +12,9 @@ import (
 )
 
 const (
-	followFor   = 2 * time.Second  // how long one read of the event streams waits for something to happen
+	// followFor is how long one read of the event streams waits for something to happen,
+	// and so how long the end of the hub may wait for it: Redis' client cannot be cut off.
+	followFor   = 500 * time.Millisecond
 	troubleWait = time.Second      // the pause after a read that failed
 	relistEvery = 30 * time.Second // how often new dependencies are looked for
 	// listenerRoom is how many changes may wait for one client. One that is further behind
@@ -31,6 +33,7 @@ type hub struct {
 	mu        sync.Mutex // guards the rest
 	listeners map[*listener]bool
 	cancel    context.CancelFunc // ends the reader; nil: there is none
+	ready     chan struct{}      // closed by the reader when it knows from where on it tells
 	over      bool
 }
 
@@ -38,6 +41,7 @@ type hub struct {
 type listener struct {
 	// The hub sends, and closes it when the listener is too slow or the hub stops.
 	changes chan ledger.Change
+	ready   <-chan struct{} // closed when nothing that happens is missed any more
 }
 
 func newHub(l *ledger.Ledger, k *kinds, log *slog.Logger) *hub {
@@ -46,7 +50,7 @@ func newHub(l *ledger.Ledger, k *kinds, log *slog.Logger) *hub {
 
 // join follows from now on, until leave.
 func (h *hub) join() *listener {
-	l := &listener{make(chan ledger.Change, listenerRoom)}
+	l := &listener{changes: make(chan ledger.Change, listenerRoom)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over {
@@ -56,9 +60,11 @@ func (h *hub) join() *listener {
 	h.listeners[l] = true
 	if h.cancel == nil {
 		ctx, cancel := context.WithCancel(context.Background())
-		h.cancel = cancel
-		h.running.Go(func() { h.read(ctx) }) // ends with ctx; stop waits
+		h.cancel, h.ready = cancel, make(chan struct{})
+		ready := h.ready
+		h.running.Go(func() { h.read(ctx, ready) }) // ends with ctx; stop waits
 	}
+	l.ready = h.ready
 	return l
 }
 
@@ -96,7 +102,7 @@ func (h *hub) stop() {
 	h.running.Wait()
 }
 
-func (h *hub) read(ctx context.Context) {
+func (h *hub) read(ctx context.Context, ready chan<- struct{}) {
 	var changes *ledger.Changes
 	var deps []jobs.Dependency
 	var listed time.Time
@@ -113,6 +119,10 @@ func (h *hub) read(ctx context.Context) {
 				continue
 			}
 			listed = time.Now()
+			if ready != nil {
+				close(ready)
+				ready = nil
+			}
 		}
 		if len(deps) == 0 {
 			pause(ctx, troubleWait)

@@ -19,10 +19,14 @@ const certificateLook = time.Second
 // change; one that cannot be read then is told to log once, and the one before goes on.
 // nil where c names no files. An error when the files cannot be read now.
 func LoadTLS(c config.TLS, log *slog.Logger) (*tls.Config, error) {
+	return loadTLS(c, log, certificateLook)
+}
+
+func loadTLS(c config.TLS, log *slog.Logger, every time.Duration) (*tls.Config, error) {
 	if c == (config.TLS{}) {
 		return nil, nil
 	}
-	k := &certificate{files: c, log: log}
+	k := &certificate{files: c, log: log, every: every}
 	stamp, err := k.look()
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
@@ -37,6 +41,7 @@ func LoadTLS(c config.TLS, log *slog.Logger) (*tls.Config, error) {
 type certificate struct {
 	files config.TLS
 	log   *slog.Logger
+	every time.Duration // that the files are looked at, at most
 
 	mu       sync.Mutex // guards the rest
 	now      *tls.Certificate
@@ -76,7 +81,7 @@ func (k *certificate) load(s stamp) error {
 func (k *certificate) get(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if time.Since(k.lookedAt) < certificateLook {
+	if time.Since(k.lookedAt) < k.every {
 		return k.now, nil
 	}
 	k.lookedAt = time.Now()

@@ -48,7 +48,8 @@ func TestACertificateIsReadAgainWhenItChanges(t *testing.T) {
 	dir := t.TempDir()
 	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
 	writeCertificate(t, files, 1)
-	c, err := LoadTLS(files, slog.New(slog.DiscardHandler))
+	const every = 50 * time.Millisecond
+	c, err := loadTLS(files, slog.New(slog.DiscardHandler), every)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestACertificateIsReadAgainWhenItChanges(t *testing.T) {
 	if err := os.WriteFile(files.Cert, []byte("half written"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(certificateLook + 50*time.Millisecond)
+	time.Sleep(2 * every)
 	await(2) // what cannot be read changes nothing
 	writeCertificate(t, files, 3)
 	await(3)
