@@ -254,6 +254,7 @@ type recorded struct {
 }
 
 func (r *recorded) WriteHeader(status int)      { r.status = status }
+func (r *recorded) Flush()                      {}
 func (r *recorded) Write(b []byte) (int, error) { return r.text.Write(b) }
 
 func TestEveryChangeCarriesTheNameOfItsToken(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -20,24 +21,24 @@ import (
 )
 
 // registerDocument serves the OpenAPI document, last: it tells of what is registered.
+// It is written when it is asked for first, as it rarely is.
 func (d *door) registerDocument(api huma.API) {
-	finish(api.OpenAPI())
-	asJSON, err := json.Marshal(api.OpenAPI())
-	if err != nil {
-		panic("httpapi: the OpenAPI document cannot be written: " + err.Error())
-	}
-	asYAML, err := api.OpenAPI().YAML()
-	if err != nil {
-		panic("httpapi: the OpenAPI document cannot be written: " + err.Error())
-	}
+	doc := api.OpenAPI()
+	finish(doc)
 	for _, form := range []struct {
 		suffix, gives string
-		text          []byte
-	}{{"json", jsonType, asJSON}, {"yaml", yamlType, asYAML}} {
-		t := route{id: "openapi-" + form.suffix, method: http.MethodGet, path: "/v1/openapi." + form.suffix, rule: rule{gives: form.gives}}
-		op := d.operation(t)
+		write         func() ([]byte, error)
+	}{{"json", jsonType, doc.MarshalJSON}, {"yaml", yamlType, doc.YAML}} {
+		op := d.operation(route{id: "openapi-" + form.suffix, method: http.MethodGet, path: "/v1/openapi." + form.suffix, rule: rule{gives: form.gives}})
 		op.Hidden = true
-		huma.Register(api, op, func(_ context.Context, _ *struct{}) (*document, error) { return &document{form.gives, form.text}, nil })
+		written := sync.OnceValues(form.write)
+		huma.Register(api, op, func(ctx context.Context, _ *struct{}) (*document, error) {
+			text, err := written()
+			if err != nil {
+				return nil, d.problem(ctx, fmt.Errorf("write the OpenAPI document: %w", err))
+			}
+			return &document{form.gives, text}, nil
+		})
 	}
 }
 

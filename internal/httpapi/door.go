@@ -36,7 +36,8 @@ type API struct {
 
 	Version string // of the program, for the OpenAPI document; "": dev
 
-	patience time.Duration // for a bulk action; 0: bulkPatience
+	// For tests; 0: the constants.
+	patience, lineTime, takeTime time.Duration
 }
 
 // door serves /v1.

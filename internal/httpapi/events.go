@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func (d *door) events(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	s := &stream{w: w, control: http.NewResponseController(w), want: want}
+	s := &stream{w: w, control: http.NewResponseController(w), want: want, takeTime: cmp.Or(d.takeTime, takeTime)}
 	_ = s.control.SetReadDeadline(time.Time{}) // nothing more comes in; a client that goes away still ends the request
 	w.Header().Set("Content-Type", eventType)
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy that gathers events delays them
@@ -143,7 +144,10 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	want    wanted
-	seen    string // cursor of the last change that was caught up with
+
+	takeTime time.Duration // for the client to take what is written
+
+	seen string // cursor of the last change that was caught up with
 }
 
 // catchUp tells all that happened until now.
@@ -229,7 +233,7 @@ func (s *stream) write(text []byte) error {
 	if len(text) == 0 {
 		return nil
 	}
-	_ = s.control.SetWriteDeadline(time.Now().Add(takeTime))
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.takeTime))
 	if _, err := s.w.Write(text); err != nil {
 		return err
 	}

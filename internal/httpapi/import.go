@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -159,7 +160,7 @@ func (im *importer) chunk(ctx context.Context) ([]*slot, error) {
 				return out, nil
 			}
 		}
-		_ = im.control.SetReadDeadline(time.Now().Add(lineTime))
+		_ = im.control.SetReadDeadline(time.Now().Add(cmp.Or(im.door.lineTime, lineTime)))
 		text, err := im.in.ReadSlice('\n')
 		im.number++
 		switch {
@@ -320,7 +321,7 @@ func (im *importer) send(text []byte) error {
 		im.w.Header().Set("Content-Type", ndjsonType)
 		im.w.WriteHeader(http.StatusOK)
 	}
-	_ = im.control.SetWriteDeadline(time.Now().Add(lineTime))
+	_ = im.control.SetWriteDeadline(time.Now().Add(cmp.Or(im.door.lineTime, lineTime)))
 	if _, err := im.w.Write(text); err != nil {
 		return &clientError{err}
 	}
