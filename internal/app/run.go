@@ -152,7 +152,7 @@ func (u *unit) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := u.serve(m, watch, l); err != nil {
+	if err := u.serve(m, watch); err != nil {
 		return err
 	}
 	starting, cancel := context.WithTimeout(ctx, u.program.redisPatience)
@@ -180,11 +180,17 @@ func (u *unit) connect() (redis.UniversalClient, string, error) {
 
 // serve shows health, metrics and the API: before the worker starts, so that a port
 // that is taken stops the program before it has taken any work.
-func (u *unit) serve(m *metrics.Metrics, watch *fitnessWatch, ledger *ledger.Ledger) error {
+func (u *unit) serve(m *metrics.Metrics, watch *fitnessWatch) error {
 	certificate, err := httpapi.LoadTLS(u.config.TLS, u.log)
 	if err != nil {
 		return err
 	}
+	// The API has connections of its own: a crowd there must not keep a slot waiting.
+	rdb, _, err := u.program.connect(u.config, ledger.ConnectOptions{PoolSize: min(httpapi.Connections(u.config.API), 200)})
+	if err != nil {
+		return err
+	}
+	u.later(rdb.Close)
 	l, err := listen(u.config.Listen, "listen, --listen or "+config.EnvListen)
 	if err != nil {
 		return err
@@ -193,7 +199,7 @@ func (u *unit) serve(m *metrics.Metrics, watch *fitnessWatch, ledger *ledger.Led
 		AliveFunc: u.worker.Alive,
 		ReadyFunc: func() []string { return append(u.worker.Ready(), watch.reasons()...) },
 		Metrics:   m.Handler(),
-		API: &httpapi.API{Ledger: ledger, Kinds: u.config.KindSpecs(), Tokens: u.config.Tokens, Limits: u.config.API,
+		API: &httpapi.API{Ledger: ledger.New(rdb, u.config.Redis.Namespace), Kinds: u.config.KindSpecs(), Tokens: u.config.Tokens, Limits: u.config.API,
 			FitFunc: func() []string { return u.unfit(watch) }, Version: build().version},
 		TLS: certificate,
 		Log: u.log,

@@ -40,6 +40,12 @@ type API struct {
 	patience, lineTime, takeTime time.Duration
 }
 
+// Connections is how many connections to Redis an API of these limits may use at once.
+func Connections(c config.API) int {
+	const others = 2 + 8*maxBulk // the hub and what it is caught up with; the hands of bulk actions
+	return c.MaxRequests + importLanes*c.MaxImports + others
+}
+
 // door serves /v1.
 type door struct {
 	API

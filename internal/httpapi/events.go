@@ -96,7 +96,7 @@ func (d *door) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", eventType)
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy that gathers events delays them
 	w.WriteHeader(http.StatusOK)
-	if s.comment("connected") != nil {
+	if r.Method == http.MethodHead || s.comment("connected") != nil {
 		return
 	}
 	// The hub tells of all that happens from here on: what came before is read once.

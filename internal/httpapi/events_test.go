@@ -187,6 +187,15 @@ func TestStreamsBeyondTheirPlacesAreTurnedAway(t *testing.T) {
 	}
 }
 
+func TestAHeadOfEventsIsNoStream(t *testing.T) {
+	t.Parallel()
+	b := setupAPI(t)
+	if g := b.ask(ask{method: "HEAD", path: "/v1/events", token: reader}); g.status != 200 || g.header.Get("Content-Type") != eventType {
+		t.Errorf("%d %v", g.status, g.header)
+	}
+	b.joined(0)
+}
+
 func TestOneReaderServesAllStreamsAndEndsWithTheLast(t *testing.T) {
 	t.Parallel()
 	b := startAPI(t, redistest.Server(t).Client(t), nil)

@@ -150,7 +150,8 @@ func (im *importer) run(ctx context.Context) error {
 	}
 }
 
-// chunk reads what is there: at least one line, and as many as are in without waiting.
+// chunk reads what is there: at least one line, and as many as are in without waiting,
+// which is no more than the reader's buffer holds.
 func (im *importer) chunk(ctx context.Context) ([]*slot, error) {
 	var out []*slot
 	for len(out) < importLanes*ledger.MaxBatch {
