@@ -99,7 +99,7 @@ var outside = []struct {
 	{"github.com/hibiken/asynq", []string{"internal/worker"},
 		"one package knows the queue and its traps; to everybody else a delivery is a hint"},
 	{"github.com/redis/go-redis/v9", []string{"internal/luascript", "internal/budget", "internal/dedupe", "internal/ledger", "internal/worker",
-		"internal/rehearsal", "internal/outage", "internal/app", "internal/cli", "internal/redistest", "."},
+		"internal/rehearsal", "internal/outage", "internal/app", "internal/cli", "internal/httpapi", "internal/redistest", "."},
 		"decisions, sending and configuration do not know where state is kept"},
 	{"github.com/alicebob/miniredis/v2", []string{"internal/redistest", "internal/rehearsal"},
 		"an in-memory Redis must never stand behind real operations: tests and the embedded store of demo and rehearse only"},

@@ -47,7 +47,7 @@ type LastLine struct {
 	Problem *Problem            `json:"problem" doc:"why it ended before the body did; null: it did not"`
 }
 
-func (d *door) registerImport(api huma.API, submission, _ *huma.Schema) {
+func (d *door) registerImport(api huma.API, submission *huma.Schema) {
 	registry := api.OpenAPI().Components.Schemas
 	line := registry.Schema(typeOf[Line](), true, "")
 	last := registry.Schema(typeOf[LastLine](), true, "")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/redis/go-redis/v9"
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -236,5 +237,5 @@ func decodeProblem(e *wire.Error) *Problem {
 func fromRedis(err error) bool {
 	var network net.Error
 	return ledger.ReplyCode(err) != "" || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout)
 }

@@ -39,7 +39,7 @@ func (d *door) registerSubmit(api huma.API) {
 		}
 		return out, nil
 	})
-	d.registerImport(api, submission, receipt)
+	d.registerImport(api, submission)
 }
 
 func (d *door) submit(ctx context.Context) (*answered[jobs.Receipt], error) {
