@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net"
@@ -72,6 +73,21 @@ func testLimits() config.API {
 // startAPI serves an API over a client's store. change may change what is served.
 func startAPI(t testing.TB, client redis.UniversalClient, change func(*API)) *apiBundle {
 	t.Helper()
+	return startWith(t, client, change, nil)
+}
+
+// startTLS is startAPI under a certificate of the test's own, over HTTP/2.
+func startTLS(t testing.TB, client redis.UniversalClient, c *tls.Config) *apiBundle {
+	t.Helper()
+	b := startWith(t, client, nil, c)
+	b.url = strings.Replace(b.url, "http:", "https:", 1)
+	transport := b.http.Transport.(*http.Transport)
+	transport.TLSClientConfig, transport.ForceAttemptHTTP2 = &tls.Config{InsecureSkipVerify: true}, true // it is our own
+	return b
+}
+
+func startWith(t testing.TB, client redis.UniversalClient, change func(*API), c *tls.Config) *apiBundle {
+	t.Helper()
 	b := &apiBundle{t: t, client: client, ledger: ledger.New(client, "rd")}
 	b.unfit.Store(&[]string{})
 	if err := b.ledger.PublishKinds(t.Context(), testKinds()); err != nil {
@@ -85,7 +101,7 @@ func startAPI(t testing.TB, client redis.UniversalClient, change func(*API)) *ap
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.server = Serve(l, Options{AliveFunc: func() error { return nil }, ReadyFunc: func() []string { return nil }, Metrics: http.NotFoundHandler(), API: &a})
+	b.server = Serve(l, Options{AliveFunc: func() error { return nil }, ReadyFunc: func() []string { return nil }, Metrics: http.NotFoundHandler(), API: &a, TLS: c})
 	transport := &http.Transport{}
 	b.http, b.url = &http.Client{Transport: transport, Timeout: 20 * time.Second}, "http://"+l.Addr().String()
 	t.Cleanup(func() {

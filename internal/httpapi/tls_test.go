@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"redrive/internal/config"
+	"redrive/internal/redistest"
 )
 
 // writeCertificate writes a new one of this serial number for 127.0.0.1.
@@ -126,4 +127,25 @@ func TestACertificateThatCannotBeReadStopsTheStart(t *testing.T) {
 	if c, err := LoadTLS(config.TLS{}, nil); c != nil || err != nil {
 		t.Errorf("no files: %v, %v", c, err)
 	}
+}
+
+func TestStreamsWorkOverHTTP2(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
+	writeCertificate(t, files, 1)
+	c, err := LoadTLS(files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, client := redistest.Mini(t)
+	b := startTLS(t, client, c)
+	l := b.listen(t, "?kind=charge", "")
+	if a := answersOf(t, b.importText(`{"kind":"charge","key":"o-1","body":{}}`+"\n"+`{"kind":"charge","key":"o-2","body":{}}`).body); a.last.Lines != 2 || a.last.Problem != nil {
+		t.Errorf("import: %+v", a.last)
+	}
+	if e := l.next(); e.change.Operation != "charge/o-1" {
+		t.Errorf("event %+v", e)
+	}
+	b.post("/v1/operations", `{"kind":"charge","key":"o-1"`).is(t, "over HTTP/2", malformed)
 }
