@@ -204,7 +204,15 @@ func TestOneReaderServesAllStreamsAndEndsWithTheLast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Count(clients, "cmd=xread")
+		n := 0
+		for line := range strings.Lines(clients) {
+			_, flags, _ := strings.Cut(line, " flags=")
+			flags, _, _ = strings.Cut(flags, " ")
+			if strings.Contains(line, " cmd=xread ") && strings.Contains(flags, "b") { // it waits in it now
+				n++
+			}
+		}
+		return n
 	}
 	var all []*listening
 	for range 5 {
