@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -98,6 +99,7 @@ type unit struct {
 	log     *slog.Logger
 	tracer  *tracing.Tracer
 	worker  *worker.Worker
+	started atomic.Bool // the worker has: its kinds are published
 
 	undo []func() error // last first
 }
@@ -159,6 +161,7 @@ func (u *unit) start(ctx context.Context) error {
 		return explainStart(name, err)
 	}
 	u.later(func() error { u.worker.Stop(); return nil })
+	u.started.Store(true)
 	u.background(func(ctx context.Context) { watch.run(ctx, u.program.fitnessEvery) })
 	u.log.LogAttrs(ctx, slog.LevelInfo, "redelivering", slog.String("worker", u.worker.ID()), slog.String("version", b.version), slog.String("redis", strings.TrimPrefix(name, "redis ")),
 		slog.String("namespace", u.config.Redis.Namespace), slog.String("durability", string(u.config.Redis.Durability)),
@@ -175,9 +178,19 @@ func (u *unit) connect() (redis.UniversalClient, string, error) {
 	return rdb, name, nil
 }
 
-// serve shows health and metrics: before the worker starts, so that a port that is
-// taken stops the program before it has taken any work.
+// serve shows health, metrics and the API: before the worker starts, so that a port
+// that is taken stops the program before it has taken any work.
 func (u *unit) serve(m *metrics.Metrics, watch *fitnessWatch) error {
+	certificate, err := httpapi.LoadTLS(u.config.TLS, u.log)
+	if err != nil {
+		return err
+	}
+	// The API has connections of its own: a crowd there must not keep a slot waiting.
+	rdb, _, err := u.program.connect(u.config, ledger.ConnectOptions{PoolSize: min(httpapi.Connections(u.config.API), 200)})
+	if err != nil {
+		return err
+	}
+	u.later(rdb.Close)
 	l, err := listen(u.config.Listen, "listen, --listen or "+config.EnvListen)
 	if err != nil {
 		return err
@@ -186,15 +199,26 @@ func (u *unit) serve(m *metrics.Metrics, watch *fitnessWatch) error {
 		AliveFunc: u.worker.Alive,
 		ReadyFunc: func() []string { return append(u.worker.Ready(), watch.reasons()...) },
 		Metrics:   m.Handler(),
-		Log:       u.log,
+		API: &httpapi.API{Ledger: ledger.New(rdb, u.config.Redis.Namespace), Kinds: u.config.KindSpecs(), Tokens: u.config.Tokens, Limits: u.config.API,
+			FitFunc: func() []string { return u.unfit(watch) }, Version: build().version},
+		TLS: certificate,
+		Log: u.log,
 	})
 	u.later(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		return server.Close(ctx)
 	})
-	u.log.LogAttrs(context.Background(), slog.LevelInfo, "serving health and metrics", slog.String("listen", l.Addr().String()))
+	u.log.LogAttrs(context.Background(), slog.LevelInfo, "serving health, metrics and the API", slog.String("listen", l.Addr().String()), slog.String("api", server.Access()))
 	return nil
+}
+
+// unfit is why no operation may be taken in now.
+func (u *unit) unfit(watch *fitnessWatch) []string {
+	if !u.started.Load() {
+		return []string{"the worker is starting: its kinds are not published yet"}
+	}
+	return watch.reasons()
 }
 
 // background runs do until the unit is taken down, which waits for it.

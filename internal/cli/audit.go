@@ -12,6 +12,7 @@ import (
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 func (p *program) auditCommand() *cobra.Command {
@@ -25,7 +26,7 @@ func (p *program) auditCommand() *cobra.Command {
 			if limit < 1 {
 				return usagef("--limit %d: must be at least 1", limit)
 			}
-			if _, err := parseWhen("--since", since, time.Time{}); err != nil {
+			if _, err := operator.ParseWhen(operator.FieldSince, since, time.Time{}); err != nil {
 				return err
 			}
 			about := ""
@@ -67,11 +68,11 @@ func (p *program) audit(ctx context.Context, about, since string, limit int64) (
 	if err != nil {
 		return nil, err
 	}
-	from, err := parseWhen("--since", since, now)
+	from, err := operator.ParseWhen(operator.FieldSince, since, now)
 	if err != nil {
 		return nil, err
 	}
-	deps, err := s.dependencies(ctx)
+	deps, err := s.op.Dependencies(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 func (p *program) batchCommand() *cobra.Command {
@@ -27,56 +26,6 @@ func (p *program) batchCommand() *cobra.Command {
 	return cmd
 }
 
-// bulkAction is a batch over all its dependencies, as JSON.
-type bulkAction struct {
-	Batch        string            `json:"batch"`
-	Action       string            `json:"action"`
-	Phase        ledger.Phase      `json:"phase"`
-	At           *jobs.Instant     `json:"at"`
-	By           string            `json:"by"`
-	Note         string            `json:"note"`
-	Filter       string            `json:"filter"`
-	Dependencies []jobs.Dependency `json:"dependencies"`
-	Planned      int               `json:"planned"` // operations that were chosen
-	StoppedAt    *jobs.Instant     `json:"stopped_at"`
-	StoppedBy    string            `json:"stopped_by"`
-	StopNote     string            `json:"stop_note"`
-}
-
-// batchProgress is what became of the operations of a batch so far, as JSON.
-type batchProgress struct {
-	bulkAction
-	Operations int                 `json:"operations"` // acted on; those that were refused are not among them
-	States     map[jobs.State]int  `json:"states"`
-	Reasons    map[jobs.Reason]int `json:"reasons"` // of the dead ones
-	Gone       int                 `json:"gone"`    // records that retention took
-	Open       int                 `json:"open"`    // still on their way
-}
-
-// over reports whether nothing will change any more by itself.
-func (b *batchProgress) over() bool {
-	return b.Open == 0 && b.Phase != ledger.PhaseCanary && b.Phase != ledger.PhaseRunning
-}
-
-// join adds what another dependency knows of the same batch. It is as far as the
-// last of them is.
-func (b *bulkAction) join(o ledger.Batch) {
-	b.Dependencies = append(b.Dependencies, o.Dependency)
-	b.Planned += o.Planned
-	if b.StoppedAt == nil && o.StoppedAt != nil {
-		b.StoppedAt, b.StoppedBy, b.StopNote = o.StoppedAt, o.StoppedBy, o.StopNote
-	}
-	if b.Phase != ledger.PhaseStopped && (o.Phase == ledger.PhaseStopped || b.Phase == ledger.PhaseDone) {
-		b.Phase = o.Phase
-	}
-}
-
-func newBulkAction(o ledger.Batch) *bulkAction {
-	b := &bulkAction{Batch: o.ID, Action: o.Action, Phase: o.Phase, At: o.At, By: o.By, Note: o.Note, Filter: o.Filter}
-	b.join(o)
-	return b
-}
-
 func (p *program) batchListCommand() *cobra.Command {
 	var since string
 	var limit int
@@ -88,7 +37,7 @@ func (p *program) batchListCommand() *cobra.Command {
 			if limit < 1 {
 				return usagef("--limit %d: must be at least 1", limit)
 			}
-			if _, err := parseWhen("--since", since, time.Time{}); err != nil {
+			if _, err := operator.ParseWhen(operator.FieldSince, since, time.Time{}); err != nil {
 				return err
 			}
 			s, err := p.open(ctx, reads)
@@ -108,53 +57,30 @@ func (p *program) batchListCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *session) batches(ctx context.Context, since string, limit int) ([]*bulkAction, error) {
+func (s *session) batches(ctx context.Context, since string, limit int) ([]*operator.Batch, error) {
 	now, err := s.now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	from, err := parseWhen("--since", since, now)
+	from, err := operator.ParseWhen(operator.FieldSince, since, now)
 	if err != nil {
 		return nil, err
 	}
-	deps, err := s.dependencies(ctx)
-	if err != nil {
-		return nil, err
-	}
-	byID := map[string]*bulkAction{}
-	var out []*bulkAction
-	for _, dep := range deps {
-		found, err := s.ledger.Batches(ctx, dep, from, limit)
-		if err != nil {
-			return nil, err
-		}
-		for _, b := range found {
-			if known := byID[b.ID]; known != nil {
-				known.join(b)
-				continue
-			}
-			byID[b.ID] = newBulkAction(b)
-			out = append(out, byID[b.ID])
-		}
-	}
-	slices.SortFunc(out, func(a, b *bulkAction) int {
-		return cmp.Or(b.At.Compare(a.At.Time), cmp.Compare(a.Batch, b.Batch))
-	})
-	return out[:min(len(out), limit)], nil
+	return s.op.Batches(ctx, from, limit)
 }
 
-func (p *program) writeBatches(found []*bulkAction) error {
+func (p *program) writeBatches(found []*operator.Batch) error {
 	g := grid{header: []string{"batch", "action", "phase", "at", "by", "operations", "chosen by", "note"}}
 	for _, b := range found {
-		g.add(b.Batch, b.Action, string(b.Phase), instant(b.At), b.By, strconv.Itoa(b.Planned), b.Filter, b.Note)
+		g.add(b.ID, b.Action, string(b.Phase), instant(b.At), b.By, strconv.Itoa(b.Planned), b.Filter, b.Note)
 	}
 	switch p.flags.output {
 	case asJSON:
 		if found == nil {
-			found = []*bulkAction{}
+			found = []*operator.Batch{}
 		}
 		return p.writeJSON(struct {
-			Items []*bulkAction `json:"items"`
+			Items []*operator.Batch `json:"items"`
 		}{found})
 	case asJSONL:
 		for _, b := range found {
@@ -166,7 +92,7 @@ func (p *program) writeBatches(found []*bulkAction) error {
 		return tableCSV(p.stdout, g)
 	case asName:
 		for _, b := range found {
-			p.print("%s", b.Batch)
+			p.print("%s", b.ID)
 		}
 	default:
 		p.table(g)
@@ -174,9 +100,12 @@ func (p *program) writeBatches(found []*bulkAction) error {
 	return nil
 }
 
-// errNoBatch says that no dependency knows a batch.
-func (s *session) errNoBatch(id string) error {
-	return &failure{exitNotFound, fmt.Errorf("%s: %w in namespace %s (enqueue batch list tells which there are)", id, ledger.ErrNoBatch, s.ledger.Namespace())}
+// noBatch says where to look when there is no batch of a name; other errors stay.
+func (s *session) noBatch(id string, err error) error {
+	if errors.Is(err, ledger.ErrNoBatch) {
+		return &failure{exitNotFound, fmt.Errorf("%s: %w in namespace %s (enqueue batch list tells which there are)", id, ledger.ErrNoBatch, s.ledger.Namespace())}
+	}
+	return err
 }
 
 // checkBatchID refuses a name that cannot be one, such as that of a variable that is
@@ -186,29 +115,6 @@ func checkBatchID(id string) error {
 		return usagef("ID is empty: want the name of a batch, such as b-20261130-071242-f426bf1c (enqueue batch list tells which there are)")
 	}
 	return nil
-}
-
-// parts are a batch at each of its dependencies.
-func (s *session) parts(ctx context.Context, id string) ([]ledger.Batch, error) {
-	deps, err := s.dependencies(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []ledger.Batch
-	for _, dep := range deps {
-		b, err := s.ledger.Batch(ctx, dep, id)
-		switch {
-		case errors.Is(err, ledger.ErrNoBatch):
-		case err != nil:
-			return nil, err
-		default:
-			out = append(out, b)
-		}
-	}
-	if len(out) == 0 {
-		return nil, s.errNoBatch(id)
-	}
-	return out, nil
 }
 
 func (p *program) batchShowCommand() *cobra.Command {
@@ -248,29 +154,13 @@ func (p *program) batchShowCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *session) progress(ctx context.Context, id string) (*batchProgress, error) {
-	parts, err := s.parts(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	out := &batchProgress{bulkAction: *newBulkAction(parts[0])}
-	sum := ledger.NewProgress()
-	for i, b := range parts {
-		if i > 0 {
-			out.join(b)
-		}
-		part, err := s.ledger.Progress(ctx, b.Dependency, id)
-		if err != nil {
-			return nil, err
-		}
-		sum.Add(part)
-	}
-	out.Operations, out.States, out.Reasons, out.Gone, out.Open = sum.Operations, sum.States, sum.Reasons, sum.Gone, sum.Open()
-	return out, nil
+func (s *session) progress(ctx context.Context, id string) (*operator.BatchProgress, error) {
+	b, err := s.op.Batch(ctx, id)
+	return b, s.noBatch(id, err)
 }
 
-// counts is the progress in words: waiting 3, succeeded 9.
-func (b *batchProgress) counts() string {
+// countsText is a progress in words: waiting 3, succeeded 9.
+func countsText(b *operator.BatchProgress) string {
 	var words []string
 	for _, state := range jobs.States {
 		if n := b.States[state]; n > 0 {
@@ -286,14 +176,14 @@ func (b *batchProgress) counts() string {
 	return strings.Join(words, ", ")
 }
 
-func (p *program) writeProgress(b *batchProgress) error {
+func (p *program) writeProgress(b *operator.BatchProgress) error {
 	switch p.flags.output {
 	case asJSON:
 		return p.writeJSON(b)
 	case asJSONL:
 		return p.writeLine(b)
 	}
-	p.print("%s: %s, phase %s, %d of %d acted on: %s", b.Batch, b.Action, b.Phase, b.Operations, b.Planned, b.counts())
+	p.print("%s: %s, phase %s, %d of %d acted on: %s", b.ID, b.Action, b.Phase, b.Operations, b.Planned, countsText(b))
 	p.print("")
 	rows := [][]string{{"at", instant(b.At)}, {"by", b.By}, {"note", b.Note}, {"chosen by", b.Filter}, {"dependencies", join(b.Dependencies)}}
 	if b.StoppedAt != nil {
@@ -306,7 +196,7 @@ func (p *program) writeProgress(b *batchProgress) error {
 	}
 	p.table(grid{rows: rows})
 	p.print("")
-	p.print("its operations: enqueue list --batch %s", b.Batch)
+	p.print("its operations: enqueue list --batch %s", b.ID)
 	return nil
 }
 
@@ -320,9 +210,9 @@ func (s *session) watchBatch(ctx context.Context, id string) error {
 			}
 			return err
 		}
-		if words := fmt.Sprintf("phase %s, %d of %d acted on: %s", b.Phase, b.Operations, b.Planned, b.counts()); words != last {
+		if words := fmt.Sprintf("phase %s, %d of %d acted on: %s", b.Phase, b.Operations, b.Planned, countsText(b)); words != last {
 			last = words
-			now, err := s.redisNow(ctx)
+			now, err := s.op.Now(ctx)
 			if err != nil {
 				return err
 			}
@@ -335,7 +225,7 @@ func (s *session) watchBatch(ctx context.Context, id string) error {
 				return &failure{exitError, err}
 			}
 		}
-		if b.over() {
+		if b.Over() {
 			return nil
 		}
 		select {

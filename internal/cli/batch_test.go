@@ -8,6 +8,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 // declined are n dead letters charge/o0..., the first with the earliest deadline.
@@ -32,10 +33,10 @@ func (b *testBundle) start(args ...string) <-chan printed {
 }
 
 // only returns the one batch that there is.
-func (b *testBundle) only() bulkAction {
+func (b *testBundle) only() operator.Batch {
 	b.t.Helper()
 	list := into[struct {
-		Items []bulkAction `json:"items"`
+		Items []operator.Batch `json:"items"`
 	}](b.t, b.must(exitOK, "batch", "list", "-o", "json"))
 	if len(list.Items) != 1 {
 		b.t.Fatalf("%d batches, want 1", len(list.Items))
@@ -43,9 +44,9 @@ func (b *testBundle) only() bulkAction {
 	return list.Items[0]
 }
 
-func (b *testBundle) progress(id string) batchProgress {
+func (b *testBundle) progress(id string) operator.BatchProgress {
 	b.t.Helper()
-	return into[batchProgress](b.t, b.must(exitOK, "batch", "show", id, "-o", "json"))
+	return into[operator.BatchProgress](b.t, b.must(exitOK, "batch", "show", id, "-o", "json"))
 }
 
 func TestTheRestFollowsCanariesThatSucceeded(t *testing.T) {
@@ -68,7 +69,7 @@ func TestTheRestFollowsCanariesThatSucceeded(t *testing.T) {
 		if got.code != exitOK {
 			t.Fatalf("%+v", got)
 		}
-		out := into[outcome](t, got)
+		out := into[operator.Outcome](t, got)
 		if out.Done != 5 || out.Canary == nil || out.Canary.Operations != 2 || out.Canary.Succeeded != 2 || out.Canary.Failed != "" {
 			t.Errorf("%+v %+v", out, out.Canary)
 		}
@@ -89,7 +90,7 @@ func TestTheRestIsUntouchedWhenACanaryFails(t *testing.T) {
 		done := b.start("dlq", "requeue", "--all-matching", "--canary", "2", "-y", "--note", "x", "-o", "json")
 		b.attempt(ids[0], decline(402, "still no"))
 		got := <-done
-		out := into[outcome](t, got)
+		out := into[operator.Outcome](t, got)
 		if got.code != exitConflict || out.Done != 2 || out.Canary.Untouched != 2 {
 			t.Errorf("exit %d: %+v %+v", got.code, out, out.Canary)
 		}
@@ -127,7 +128,7 @@ func TestCanariesAreThoseThatCouldBeRequeued(t *testing.T) {
 		done := b.start("dlq", "requeue", "--all-matching", "--canary", "1", "-y", "--note", "x", "-o", "json")
 		b.attempt(ids[0], succeeded())
 		got := <-done
-		out := into[outcome](t, got)
+		out := into[operator.Outcome](t, got)
 		if got.code != exitPartly || out.Done != 2 || out.Refused != 1 || out.Canary.Operations != 1 {
 			t.Errorf("exit %d %+v", got.code, out)
 		}
@@ -142,10 +143,10 @@ func TestStopTakesBackWhatWasNotSentYet(t *testing.T) {
 	onEach(t, func(t *testing.T, b *testBundle) {
 		ids := b.declined(4)
 		before := b.operation(ids[3])
-		out := into[outcome](t, b.must(exitOK, "dlq", "requeue", "--all-matching", "--rate", "1/h", "--deadline", "30h", "-y", "--note", "x", "-o", "json"))
+		out := into[operator.Outcome](t, b.must(exitOK, "dlq", "requeue", "--all-matching", "--rate", "1/h", "--deadline", "30h", "-y", "--note", "x", "-o", "json"))
 		b.attempt(ids[0], succeeded())
 		got := b.must(exitOK, "batch", "stop", *out.Batch, "--note", "wrong ones", "-o", "json")
-		if stopped := into[outcome](t, got); stopped.Done != 3 || stopped.Refused != 0 {
+		if stopped := into[operator.Outcome](t, got); stopped.Done != 3 || stopped.Refused != 0 {
 			t.Errorf("%+v", stopped)
 		}
 		says(t, got.stderr, "put back 3", "1 operation left as they are")
@@ -176,7 +177,7 @@ func TestStopEndsACommandThatWaitsForItsCanaries(t *testing.T) {
 		ids := b.declined(3)
 		done := b.start("dlq", "requeue", "--all-matching", "--canary", "1", "-y", "--note", "x", "-o", "json")
 		waitFor(t, func() bool { return b.operation(ids[0]).State == jobs.Waiting })
-		b.must(exitOK, "batch", "stop", b.only().Batch, "--note", "wrong ones")
+		b.must(exitOK, "batch", "stop", b.only().ID, "--note", "wrong ones")
 		got := <-done
 		if got.code != exitConflict {
 			t.Errorf("%+v", got)
@@ -192,7 +193,7 @@ func TestOnlyARequeueCanBeTakenBack(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *testBundle) {
 		b.submit(submission("charge", "a", 1), submission("charge", "b", 1))
-		out := into[outcome](t, b.must(exitOK, "cancel", "charge/a", "charge/b", "-y", "--note", "x", "-o", "json"))
+		out := into[operator.Outcome](t, b.must(exitOK, "cancel", "charge/a", "charge/b", "-y", "--note", "x", "-o", "json"))
 		says(t, b.must(exitConflict, "batch", "stop", *out.Batch, "--note", "x").stderr, "is a cancel: only what a requeue sent on its way can be taken back")
 		if p := b.progress(*out.Batch); p.States[jobs.Cancelled] != 2 || p.Phase != ledger.PhaseDone {
 			t.Errorf("%+v", p)
@@ -206,7 +207,7 @@ func TestWatchingABatchEndsWhenNothingIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *testBundle) {
 		ids := b.declined(2)
-		out := into[outcome](t, b.must(exitOK, "dlq", "requeue", "--all-matching", "-y", "--note", "x", "-o", "json"))
+		out := into[operator.Outcome](t, b.must(exitOK, "dlq", "requeue", "--all-matching", "-y", "--note", "x", "-o", "json"))
 		done := b.start("batch", "show", *out.Batch, "--watch")
 		for _, id := range ids {
 			b.attempt(id, succeeded())
@@ -230,17 +231,17 @@ func TestABatchSpansDependencies(t *testing.T) {
 		b.submit(submission("refund", "b", 1))
 		b.attempt("charge/a", decline(402, "no"))
 		b.attempt("refund/b", decline(402, "no"))
-		out := into[outcome](t, b.must(exitOK, "dlq", "requeue", "--all-matching", "-y", "--note", "x", "-o", "json"))
+		out := into[operator.Outcome](t, b.must(exitOK, "dlq", "requeue", "--all-matching", "-y", "--note", "x", "-o", "json"))
 		one := b.only()
-		if one.Batch != *out.Batch || one.Planned != 2 || len(one.Dependencies) != 2 || one.Filter != "all matching, without a filter" || one.Phase != ledger.PhaseDone {
+		if one.ID != *out.Batch || one.Planned != 2 || len(one.Dependencies) != 2 || one.Filter != "all matching, without a filter" || one.Phase != ledger.PhaseDone {
 			t.Errorf("%+v", one)
 		}
-		if p := b.progress(one.Batch); p.States[jobs.Waiting] != 2 {
+		if p := b.progress(one.ID); p.States[jobs.Waiting] != 2 {
 			t.Errorf("%+v", p)
 		}
-		if got := into[outcome](t, b.must(exitOK, "batch", "stop", one.Batch, "--note", "x", "-o", "json")); got.Done != 2 {
+		if got := into[operator.Outcome](t, b.must(exitOK, "batch", "stop", one.ID, "--note", "x", "-o", "json")); got.Done != 2 {
 			t.Errorf("%+v", got)
 		}
-		says(t, b.must(exitOK, "batch", "list").stdout, one.Batch, "requeue", "stopped", "ann@desk")
+		says(t, b.must(exitOK, "batch", "list").stdout, one.ID, "requeue", "stopped", "ann@desk")
 	})
 }

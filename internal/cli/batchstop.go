@@ -3,13 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"redrive/internal/jobs"
-	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 func (p *program) batchStopCommand() *cobra.Command {
@@ -25,7 +22,7 @@ func (p *program) batchStopCommand() *cobra.Command {
 			if err := checkBatchID(args[0]); err != nil {
 				return err
 			}
-			if err := checkNote(note); err != nil {
+			if err := operator.CheckNote(note); err != nil {
 				return err
 			}
 			s, err := p.open(ctx, writes)
@@ -41,70 +38,18 @@ func (p *program) batchStopCommand() *cobra.Command {
 }
 
 func (s *session) stopBatch(ctx context.Context, id, note string) error {
-	parts, err := s.parts(ctx, id)
+	stopped, err := s.op.StopBatch(ctx, id, s.p.order(note))
+	if errors.Is(err, operator.ErrNotRequeue) {
+		return &failure{exitConflict, err}
+	}
 	if err != nil {
-		return err
+		return s.noBatch(id, err)
 	}
-	if parts[0].Action != requeueVerb {
-		return &failure{exitConflict, fmt.Errorf("%s is a %s: only what a requeue sent on its way can be taken back", id, parts[0].Action)}
-	}
-	who := ledger.Actor{By: s.p.by(), Note: note, Batch: id}
-	over := !slices.ContainsFunc(parts, func(b ledger.Batch) bool { return b.Phase != ledger.PhaseDone })
-	if !over { // all of them first: its command must not go on at one while another is put back
-		if err := s.markStopped(ctx, parts, who); err != nil {
-			return err
-		}
-	}
-	end := ending{action: "stop", past: "put back", batch: id}
-	left := 0
-	seen := map[jobs.ID]bool{} // a scan may meet a field twice
-	for _, b := range parts {
-		end.failed = s.ledger.BatchMembers(ctx, b.Dependency, id, func(members []ledger.Member) error {
-			members = slices.DeleteFunc(members, func(m ledger.Member) bool { return seen[m.ID] })
-			set := make([]chosen, len(members))
-			for i, m := range members {
-				seen[m.ID] = true
-				set[i] = chosen{place: ledger.Place{Dependency: b.Dependency, ID: m.ID}, anyway: true}
-			}
-			results, err := s.p.carryOut(ctx, set, func(ctx context.Context, i int, c chosen) (result, error) {
-				done, err := s.ledger.PutBack(ctx, b.Dependency, members[i], who)
-				return resultOf(c.place.ID, done), err
-			})
-			for _, r := range results {
-				switch r.Result {
-				case resultDone:
-					end.results = append(end.results, r)
-				case resultRefused:
-					left++
-				}
-			}
-			return err
-		})
-		if end.failed != nil {
-			break
-		}
-	}
-	switch {
-	case over && len(end.results) > 0: // nothing is at work on it: it is stopped only if something was taken back
-		end.failed = errors.Join(end.failed, s.markStopped(ctx, parts, who))
-	case over && end.failed == nil:
+	if stopped.Over && len(stopped.Results) == 0 && stopped.Failed == nil {
 		s.p.say("nothing to take back: %s is done, and none of its operations waits as it left them; its phase stays done", id)
 	}
-	if left > 0 {
-		s.p.say("%s left as they are: sent since, ended, or back already", count(left, "operation"))
+	if stopped.Left > 0 {
+		s.p.say("%s left as they are: sent since, ended, or back already", count(stopped.Left, "operation"))
 	}
-	return s.p.end(end)
-}
-
-// markStopped says in the audit and in the batch that a person stopped it.
-func (s *session) markStopped(ctx context.Context, parts []ledger.Batch, who ledger.Actor) error {
-	for _, b := range parts {
-		if err := s.ledger.Note(ctx, b.Dependency, "-", "stop batch "+b.ID, who); err != nil {
-			return err
-		}
-		if err := s.ledger.StopBatch(ctx, b.Dependency, b.ID, who); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.p.end(stopped.Report, "put back", nil)
 }

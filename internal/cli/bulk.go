@@ -3,21 +3,17 @@ package cli
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"sync"
-	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 // bulk is an action on operations that are named, or that a filter chooses.
@@ -55,7 +51,7 @@ func (b *bulk) check(p *program, cmd *cobra.Command, args []string, asks bool) e
 			return &failure{exitUsage, err}
 		}
 	}
-	if err := checkNote(b.note); err != nil && asks {
+	if err := operator.CheckNote(b.note); err != nil && asks {
 		return err
 	}
 	if asks && !p.flags.yes && slices.Contains(args, "-") {
@@ -67,50 +63,40 @@ func (b *bulk) check(p *program, cmd *cobra.Command, args []string, asks bool) e
 	return nil
 }
 
-const maxNoteBytes = 1000
-
-func checkNote(note string) error {
-	switch {
-	case strings.TrimSpace(note) == "":
-		return usagef("--note is required: it says why, and stays in the audit")
-	case len(note) > maxNoteBytes:
-		return usagef("--note has %d bytes, at most %d are allowed", len(note), maxNoteBytes)
-	case !utf8.ValidString(note):
-		return usagef("--note is not valid UTF-8")
-	}
-	return nil
-}
-
-// chosen is one operation that an action is about.
-type chosen struct {
-	place  ledger.Place
-	op     *jobs.Operation // nil: there is none of that name
-	anyway bool            // it is acted on even then
-}
-
 // choose fixes the set of an action.
-func (b *bulk) choose(ctx context.Context, s *session, args []string, filter ledger.Filter) ([]chosen, error) {
-	if !b.all {
-		ids, err := namedOperations(s.p.stdin, args)
-		if err != nil {
-			return nil, err
-		}
-		return s.named(ctx, ids)
+func (b *bulk) choose(ctx context.Context, s *session, cmd *cobra.Command, args []string, filter ledger.Filter) (operator.Set, error) {
+	if b.all {
+		return s.op.Matching(ctx, filter, b.states, given(cmd))
 	}
-	if len(filter.States) == 0 {
-		filter.States = b.states
-	}
-	page, err := s.ledger.List(ctx, filter, s.known)
+	ids, err := namedOperations(s.p.stdin, args)
 	if err != nil {
-		return nil, err
+		return operator.Set{}, err
 	}
-	out := make([]chosen, len(page.Items))
-	for i := range page.Items {
-		o := &page.Items[i]
-		out[i] = chosen{place: ledger.Place{Dependency: o.Dependency, ID: o.ID()}, op: o}
-	}
-	return out, nil
+	return s.op.Named(ctx, ids)
 }
+
+// prepare checks the filter, connects and fixes the set. A nil session, without an
+// error, means that nothing matches and that it was said.
+func (b *bulk) prepare(ctx context.Context, p *program, cmd *cobra.Command, args []string) (*session, operator.Set, error) {
+	s, filter, err := p.openFiltered(ctx, writes, &b.filter)
+	if err != nil {
+		return nil, operator.Set{}, err
+	}
+	set, err := b.choose(ctx, s, cmd, args, filter)
+	if err == nil && set.Len() > 0 {
+		return s, set, nil
+	}
+	s.close()
+	if err == nil {
+		p.say("no operation matches")
+		nothing := operator.Report{Action: b.verb}
+		err = p.writeOutcome(nothing.Outcome(nil))
+	}
+	return nil, operator.Set{}, err
+}
+
+// order is in whose name and why a command acts.
+func (p *program) order(note string) operator.Order { return operator.Order{By: p.by(), Note: note} }
 
 // namedOperations reads the names; "-" stands for stdin, one a line.
 func namedOperations(stdin io.Reader, args []string) ([]jobs.ID, error) {
@@ -123,17 +109,10 @@ func namedOperations(stdin io.Reader, args []string) ([]jobs.ID, error) {
 		}
 		where = func(i int) string { return fmt.Sprintf("line %d: ", numbers[i]) }
 	}
-	seen := map[jobs.ID]bool{}
-	var ids []jobs.ID
-	for i, name := range args {
-		id, err := jobs.ParseID(name)
-		if err != nil {
-			return nil, usagef("%s%w", where(i), err)
-		}
-		if !seen[id] {
-			seen[id] = true
-			ids = append(ids, id)
-		}
+	ids, err := operator.ParseIDs(args)
+	var wrong *operator.NameError
+	if errors.As(err, &wrong) {
+		return nil, usagef("%s%w", where(wrong.Index), wrong.Err)
 	}
 	if len(ids) == 0 {
 		return nil, usagef("stdin names no operation")
@@ -156,38 +135,6 @@ func namesOf(r io.Reader) (names []string, numbers []int, err error) {
 	return names, numbers, nil
 }
 
-// named finds operations by name. Of an operation that is nowhere there is no op.
-func (s *session) named(ctx context.Context, ids []jobs.ID) ([]chosen, error) {
-	const chunk = 500 // bodies come along and are let go
-	out := make([]chosen, 0, len(ids))
-	for from := 0; from < len(ids); from += chunk {
-		part := ids[from:min(from+chunk, len(ids))]
-		places, err := s.places(ctx, part)
-		if err != nil {
-			return nil, err
-		}
-		details, err := s.ledger.Details(ctx, places, s.known)
-		if err != nil {
-			return nil, err
-		}
-		byID := map[jobs.ID]*ledger.Detail{}
-		for _, d := range details {
-			if d != nil {
-				byID[d.ID()] = d
-			}
-		}
-		for _, id := range part {
-			c := chosen{place: ledger.Place{ID: id}}
-			if d := byID[id]; d != nil {
-				d.Timeline = nil
-				c.op, c.place.Dependency = &d.Operation, d.Dependency
-			}
-			out = append(out, c)
-		}
-	}
-	return out, nil
-}
-
 // ask asks whether to go on. With --yes the answer is known.
 func (p *program) ask(question string) (bool, error) {
 	if p.flags.yes {
@@ -206,57 +153,10 @@ func (p *program) ask(question string) (bool, error) {
 	return false, nil
 }
 
-// maxHands work on a bulk action at the same time, so that Redis has work while
-// replies travel.
-const maxHands = 8
-
-// carryOut does one thing to each of set. At the first error of Redis it stops: the
-// results of what was not reached, or whose reply was lost, have no Result.
-func (p *program) carryOut(ctx context.Context, set []chosen, do func(context.Context, int, chosen) (result, error)) ([]result, error) {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	results := make([]result, len(set))
-	next := make(chan int) // sent and closed below, taken by the hands
-	var working sync.WaitGroup
-	for range min(p.hands, len(set)) {
-		working.Go(func() { // ends when next is closed; carryOut waits
-			for i := range next {
-				results[i].Operation = set[i].place.ID
-				if ctx.Err() != nil {
-					continue
-				}
-				if set[i].op == nil && !set[i].anyway {
-					results[i] = result{Operation: set[i].place.ID, Result: resultMissing, Detail: "no such operation"}
-					continue
-				}
-				r, err := do(ctx, i, set[i])
-				if err != nil {
-					stop(err)
-					continue
-				}
-				results[i] = r
-			}
-		})
+// declined ends a command whose question was answered with no.
+func declined(err error) error {
+	if err != nil {
+		return err
 	}
-	for i := range set {
-		next <- i
-	}
-	close(next)
-	working.Wait()
-	return results, context.Cause(ctx)
-}
-
-// newBatch names a bulk action: when, and what nobody else draws.
-func newBatch(now time.Time) string {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return "b-" + now.UTC().Format("20060102-150405") + "-" + hex.EncodeToString(random[:])
-}
-
-// filterText says in the audit what was chosen by.
-func filterText(given string) string {
-	if given == "" {
-		return ", without a filter"
-	}
-	return " " + given
+	return &failure{exitError, errors.New("nothing was changed")}
 }

@@ -14,6 +14,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 	"redrive/internal/redistest"
 	"redrive/internal/terms"
 )
@@ -174,7 +175,7 @@ func (b *testBundle) wantState(id string, want jobs.State) jobs.Operation {
 	b.t.Helper()
 	o := b.operation(id)
 	if o.State != want {
-		b.t.Fatalf("%s is %s, want %s", id, stateText(&o), want)
+		b.t.Fatalf("%s is %s, want %s", id, operator.StateText(&o), want)
 	}
 	return o
 }

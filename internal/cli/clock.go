@@ -12,21 +12,6 @@ import (
 // that it counts as now: clocks of machines differ by some milliseconds.
 const clockSlack = time.Second
 
-// redisNow is Redis' clock: asked once, counted on from there. Safe for concurrent
-// use.
-func (s *session) redisNow(ctx context.Context) (time.Time, error) {
-	s.clock.Lock()
-	defer s.clock.Unlock()
-	if s.readAt.IsZero() {
-		now, err := s.ledger.Now(ctx)
-		if err != nil {
-			return time.Time{}, err
-		}
-		s.redisAt, s.readAt = now, time.Now()
-	}
-	return s.redisAt.Add(time.Since(s.readAt)), nil
-}
-
 // futureWarning tells that an instant of the past has not come yet; "" if it has.
 func futureWarning(field string, t, now time.Time) string {
 	if !t.After(now.Add(clockSlack)) {
@@ -44,7 +29,7 @@ func (s *session) warnings(ctx context.Context, sub *jobs.Submission) ([]string,
 	if err != nil {
 		return nil, nil // it is refused for that elsewhere
 	}
-	now, err := s.redisNow(ctx)
+	now, err := s.op.Now(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (p *program) completeDependencies(cmd *cobra.Command, most int) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer s.close()
-		deps, err := s.dependencies(ctx)
+		deps, err := s.op.Dependencies(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

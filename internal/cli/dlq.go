@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
+	"redrive/internal/operator"
 )
 
 func (p *program) dlqCommand() *cobra.Command {
@@ -21,8 +22,8 @@ func (p *program) dlqCommand() *cobra.Command {
 
 // deadGroups are dead letters counted, as JSON.
 type deadGroups struct {
-	Operations int      `json:"operations"`
-	Groups     []*group `json:"groups"`
+	Operations int               `json:"operations"`
+	Groups     []*operator.Group `json:"groups"`
 }
 
 func (p *program) dlqStatsCommand() *cobra.Command {
@@ -37,7 +38,7 @@ func (p *program) dlqStatsCommand() *cobra.Command {
 				return err
 			}
 			defer s.close()
-			filter.States = []jobs.State{jobs.Dead}
+			filter.States = operator.DeadStates
 			page, err := s.ledger.List(ctx, filter, s.known)
 			if err != nil {
 				return err
@@ -46,22 +47,22 @@ func (p *program) dlqStatsCommand() *cobra.Command {
 			for i := range page.Items {
 				ops[i] = &page.Items[i]
 			}
-			return p.writeGroups(groups(ops), len(ops))
+			return p.writeGroups(operator.Groups(ops), len(ops))
 		}),
 	}
 	f.register(cmd, filterFlags{})
 	return cmd
 }
 
-func (p *program) writeGroups(found []*group, total int) error {
+func (p *program) writeGroups(found []*operator.Group, total int) error {
 	g := grid{header: append(append([]string{}, groupHeader...), "oldest", "newest")}
 	for _, group := range found {
-		g.add(append(group.cells(), instant(group.OldestAt), instant(group.NewestAt))...)
+		g.add(append(groupCells(group), instant(group.OldestAt), instant(group.NewestAt))...)
 	}
 	switch p.flags.output {
 	case asJSON:
 		if found == nil {
-			found = []*group{}
+			found = []*operator.Group{}
 		}
 		return p.writeJSON(deadGroups{Operations: total, Groups: found})
 	case asJSONL:

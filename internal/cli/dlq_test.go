@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 	"redrive/internal/redistest"
 	"redrive/internal/terms"
 )
@@ -75,7 +75,7 @@ func TestT34TenThousandDeadLettersAreListedCountedAndRequeued(t *testing.T) {
 	dry := b.must(exitOK, append(sample, "--dry-run")...)
 	says(t, dry.stderr, "10050 would be requeued, 0 refused")
 	got := b.must(exitOK, append(sample, "-y", "--note", "outage over", "-o", "json")...)
-	out := into[outcome](t, got)
+	out := into[operator.Outcome](t, got)
 	if out.Done != n || out.Batch == nil {
 		t.Errorf("requeued %d, refused %d, batch %v", out.Done, out.Refused, out.Batch)
 	}
@@ -152,7 +152,7 @@ func TestT41RequeueOfSomethingSettledIsRefusedAndAudited(t *testing.T) {
 		b.attempt("payout/o1", timedOut(ledger.StepAsk))
 		b.must(exitOK, "resolve", "payout/o1", "--applied", "--ref", "po_1", "--note", "seen")
 		got := b.must(exitConflict, "dlq", "requeue", "payout/o1", "-y", "--note", "stale page", "-o", "json")
-		out := into[outcome](t, got)
+		out := into[operator.Outcome](t, got)
 		if out.Refused != 1 || !strings.Contains(out.Items[0].Detail, "already settled") {
 			t.Errorf("%+v", out)
 		}
@@ -218,7 +218,7 @@ func TestRateSpreadsARequeueByDeadline(t *testing.T) {
 			b.attempt(s.ID().String(), decline(402, "no"))
 		}
 		before := time.Now()
-		out := into[outcome](t, b.must(exitOK, "dlq", "requeue", "--all-matching", "--rate", "2/s", "-y", "--note", "x", "-o", "json"))
+		out := into[operator.Outcome](t, b.must(exitOK, "dlq", "requeue", "--all-matching", "--rate", "2/s", "-y", "--note", "x", "-o", "json"))
 		if out.Done != 21 {
 			t.Fatalf("%+v", out)
 		}
@@ -230,20 +230,6 @@ func TestRateSpreadsARequeueByDeadline(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestRatesAreReadStrictly(t *testing.T) {
-	t.Parallel()
-	for s, want := range map[string]time.Duration{"5/s": 200 * time.Millisecond, "300/m": 200 * time.Millisecond, "1000/h": 3600 * time.Millisecond, "0.5/s": 2 * time.Second} {
-		if got, err := parseRate(s); err != nil || got != want {
-			t.Errorf("%s: %v %v, want %v", s, got, err, want)
-		}
-	}
-	for _, s := range []string{"", "5", "5/d", "/s", "0/s", "-1/s", "NaN/s", "Inf/s", "1e9/s", "0.0001/h"} {
-		if got, err := parseRate(s); codeOf(err) != exitUsage {
-			t.Errorf("%q: %v %v, want a usage error", s, got, err)
-		}
-	}
 }
 
 func TestDryRunChangesNothing(t *testing.T) {
@@ -268,14 +254,14 @@ func TestDryRunChangesNothing(t *testing.T) {
 	})
 }
 
-// dryRunRead is dryRun as its readers see it.
+// dryRunRead is operator.DryRun as its readers see it.
 type dryRunRead struct {
-	DryRun   bool         `json:"dry_run"`
-	Requeued int          `json:"requeued"`
-	Refused  int          `json:"refused"`
-	Missing  int          `json:"missing"`
-	Groups   []groupRead  `json:"groups"`
-	Refusals []refusedFor `json:"refusals"`
+	DryRun   bool                  `json:"dry_run"`
+	Requeued int                   `json:"requeued"`
+	Refused  int                   `json:"refused"`
+	Missing  int                   `json:"missing"`
+	Groups   []groupRead           `json:"groups"`
+	Refusals []operator.RefusedFor `json:"refusals"`
 }
 
 type groupRead struct {
@@ -286,29 +272,6 @@ type groupRead struct {
 	Sums       map[string]map[string]string `json:"sums"`
 	OldestAt   *jobs.Instant                `json:"oldest_at"`
 	NewestAt   *jobs.Instant                `json:"newest_at"`
-}
-
-func TestSumsAreExactAndKeepCurrenciesApart(t *testing.T) {
-	t.Parallel()
-	reason := jobs.ReasonAttempts
-	op := func(columns ...string) *jobs.Operation {
-		o := &jobs.Operation{Kind: "charge", State: jobs.Dead, Reason: &reason, Columns: map[string]string{}}
-		for i := 0; i < len(columns); i += 2 {
-			o.Columns[columns[i]] = columns[i+1]
-		}
-		return o
-	}
-	huge := fmt.Sprint(int64(math.MaxInt64 / 10))
-	found := groups([]*jobs.Operation{
-		op("amount", "0.1", "currency", "GBP"), op("amount", "0.2", "currency", "GBP"), op("amount", "-7", "currency", "JPY"), op("amount", huge, "currency", "USD"), op("amount", huge, "currency", "USD"),
-		op("amount", "1e999999999", "currency", "GBP"), op("amount", "many"), op("amount", "5"), op("note", "x"),
-	})
-	if len(found) != 1 || found[0].Operations != 9 {
-		t.Fatalf("%d groups", len(found))
-	}
-	if got, want := found[0].Sums.String(), "amount=5, amount=0.3 GBP, amount=-7 JPY, amount=1844674407370955160 USD"; got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
 }
 
 func TestBulkActionsEndByWhatCameOfThem(t *testing.T) {
@@ -338,7 +301,7 @@ func TestOperationsComeFromStdinOneALine(t *testing.T) {
 		b.mustWith(exitUsage, "charge/a\n", "cancel", "-", "--note", "x")
 		says(t, b.mustWith(exitUsage, "charge/a\nnonsense\n", "cancel", "-", "-y", "--note", "x").stderr, "line 2:", "has no slash")
 		says(t, b.mustWith(exitUsage, "\n# none\n", "cancel", "-", "-y", "--note", "x").stderr, "stdin names no operation")
-		out := into[outcome](t, b.mustWith(exitOK, "# two\ncharge/a\r\n\n  charge/b\ncharge/a", "cancel", "-", "-y", "--note", "x", "-o", "json"))
+		out := into[operator.Outcome](t, b.mustWith(exitOK, "# two\ncharge/a\r\n\n  charge/b\ncharge/a", "cancel", "-", "-y", "--note", "x", "-o", "json"))
 		if out.Done != 2 {
 			t.Errorf("%+v", out)
 		}
@@ -380,7 +343,7 @@ func TestCancelOfAnAttemptUnderWayIsPending(t *testing.T) {
 		b.submit(submission("charge", "a", 1))
 		spec := b.specs["charge"]
 		grant := b.begin(t.Context(), jobs.ID{Kind: "charge", Key: "a"}, spec)
-		out := into[outcome](t, b.must(exitOK, "cancel", "charge/a", "-y", "--note", "x", "-o", "json"))
+		out := into[operator.Outcome](t, b.must(exitOK, "cancel", "charge/a", "-y", "--note", "x", "-o", "json"))
 		if out.Pending != 1 {
 			t.Errorf("%+v", out)
 		}
@@ -397,15 +360,15 @@ func TestAnUnreachableRedisEndsABulkActionWithWhatWasDone(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	p := newProgram(strings.NewReader(""), &stdout, &stderr, func(string) string { return "" })
 	p.flags.output = asJSON
-	results := []result{{Operation: jobs.ID{Kind: "charge", Key: "a"}, Result: resultDone}, {Operation: jobs.ID{Kind: "charge", Key: "b"}}}
-	err := p.writeResults("requeue", "requeued", "b-1", results, redisAway(t))
+	results := []operator.Result{{Operation: jobs.ID{Kind: "charge", Key: "a"}, Result: operator.ResultDone}, {Operation: jobs.ID{Kind: "charge", Key: "b"}}}
+	err := p.end(operator.Report{Action: "requeue", Batch: "b-1", Results: results, Failed: redisAway(t)}, "requeued", nil)
 	if code := codeOf(err); code != exitAgain {
 		t.Errorf("exit %d, want %d", code, exitAgain)
 	}
 	if err := p.stdout.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	var out outcome
+	var out operator.Outcome
 	if err := json.Unmarshal(stdout.Bytes(), &out); err != nil || out.Done != 1 || len(out.Items) != 1 {
 		t.Errorf("%+v %v", out, err)
 	}

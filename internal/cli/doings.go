@@ -7,6 +7,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 // maxDoings entries of a dependency's audit are read for a timeline, newest first:
@@ -38,7 +39,7 @@ const actionReveal = "reveal"
 func doing(e ledger.AuditEntry) jobs.Event {
 	event := jobs.Event{At: e.At, Event: e.Action, By: e.By}
 	note := e.Note
-	if e.To == resultRefused {
+	if e.To == string(operator.ResultRefused) {
 		note = "refused; " + note
 	}
 	if note != "" {

@@ -10,11 +10,13 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"redrive/internal/config"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 // The exit codes.
@@ -47,6 +49,15 @@ func (f *failure) Unwrap() error { return f.err }
 
 func usagef(format string, args ...any) error {
 	return &failure{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// asFlags names the fields of an error as flags: --more-attempts.
+func asFlags(err error) error {
+	var invalid *operator.InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	return usagef("%s", invalid.Text(func(f operator.Field) string { return "--" + strings.ReplaceAll(string(f), "_", "-") }))
 }
 
 // exitWith ends the program with code and says nothing more; nil for exitOK.

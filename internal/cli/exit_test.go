@@ -16,6 +16,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 func TestEveryErrorEndsWithItsCode(t *testing.T) {
@@ -54,13 +55,13 @@ func TestEveryErrorEndsWithItsCode(t *testing.T) {
 func TestOutcomesOfABulkActionHaveTheirCodes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		o    outcome
+		o    operator.Outcome
 		code int
 	}{
-		{outcome{}, exitOK}, {outcome{Done: 1}, exitOK}, {outcome{Pending: 1}, exitOK}, {outcome{Done: 1, Refused: 1}, exitPartly}, {outcome{Pending: 1, Missing: 1}, exitPartly},
-		{outcome{Refused: 2}, exitConflict}, {outcome{Missing: 2}, exitNotFound}, {outcome{Refused: 1, Missing: 1}, exitConflict},
+		{operator.Outcome{}, exitOK}, {operator.Outcome{Done: 1}, exitOK}, {operator.Outcome{Pending: 1}, exitOK}, {operator.Outcome{Done: 1, Refused: 1}, exitPartly}, {operator.Outcome{Pending: 1, Missing: 1}, exitPartly},
+		{operator.Outcome{Refused: 2}, exitConflict}, {operator.Outcome{Missing: 2}, exitNotFound}, {operator.Outcome{Refused: 1, Missing: 1}, exitConflict},
 	} {
-		if got := c.o.code(); got != c.code {
+		if got := outcomeCode(c.o); got != c.code {
 			t.Errorf("%+v: exit %d, want %d", c.o, got, c.code)
 		}
 	}

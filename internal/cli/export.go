@@ -14,6 +14,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 func (p *program) exportCommand() *cobra.Command {
@@ -95,7 +96,7 @@ func (s *session) exportLines(ctx context.Context, w io.Writer, ops []jobs.Opera
 		byDependency[ops[i].Dependency]++
 	}
 	for dep, n := range byDependency {
-		action := fmt.Sprintf("export %s with payload (all matching%s)", count(n, "operation"), filterText(filter))
+		action := fmt.Sprintf("export %s with payload (%s)", count(n, "operation"), operator.AllMatching(filter))
 		if err := s.ledger.Note(ctx, dep, "-", action, ledger.Actor{By: s.p.by()}); err != nil {
 			return err
 		}
@@ -116,7 +117,7 @@ func (s *session) exportLines(ctx context.Context, w io.Writer, ops []jobs.Opera
 			if d == nil || d.State != jobs.Dead {
 				continue // it moved on meanwhile
 			}
-			sub, err := d.Submission(s.specOf(d.Kind))
+			sub, err := d.Submission(s.op.SpecOf(d.Kind))
 			if err != nil {
 				left++
 				s.p.say("not exported: %s", err)
@@ -134,13 +135,6 @@ func (s *session) exportLines(ctx context.Context, w io.Writer, ops []jobs.Opera
 		return exitWith(exitPartly)
 	case left > 0:
 		return exitWith(exitConflict)
-	}
-	return nil
-}
-
-func (s *session) specOf(kind jobs.Kind) *jobs.KindSpec {
-	if spec, ok := s.known[kind]; ok {
-		return &spec
 	}
 	return nil
 }

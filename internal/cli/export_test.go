@@ -11,6 +11,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 // deadOfEverySort leaves dead letters whose export must be careful, each in its way.
@@ -101,7 +102,7 @@ func TestAnExportImportedElsewhereGoesOnWithoutAnUnsafeResend(t *testing.T) {
 		} {
 			o := other.operation(id)
 			if o.State != want.state || o.Applied != want.applied || o.Sends != want.sends {
-				t.Errorf("%s: %s, applied %s, %d sends; want %s, %s, %d", id, stateText(&o), o.Applied, o.Sends, want.state, want.applied, want.sends)
+				t.Errorf("%s: %s, applied %s, %d sends; want %s, %s, %d", id, operator.StateText(&o), o.Applied, o.Sends, want.state, want.applied, want.sends)
 			}
 			there, here := other.detail(id), b.detail(id)
 			if string(there.Request.Body) != string(here.Request.Body) {
@@ -219,7 +220,7 @@ func TestACSVWithVerdictsFilledInResolves(t *testing.T) {
 				continue
 			}
 			b.longOver("payout/b")
-			out := into[outcome](t, b.must(exitOK, "resolve", "--from", file, "--note", "checked by accounting", "-o", "json"))
+			out := into[operator.Outcome](t, b.must(exitOK, "resolve", "--from", file, "--note", "checked by accounting", "-o", "json"))
 			if out.Done != 4 {
 				t.Errorf("%+v", out)
 			}
@@ -271,7 +272,7 @@ func TestFindingsAreReadStrictly(t *testing.T) {
 		}
 	}
 	found, faults, err := parseFindings([]byte("REF\tKey\tKIND\tVerdict\n'=x\ta\tpayout\tapplied\n"))
-	if err != nil || len(faults) != 0 || len(found) != 1 || found[0].ref != "=x" {
+	if err != nil || len(faults) != 0 || len(found) != 1 || found[0].Ref != "=x" {
 		t.Errorf("%+v %v %v", found, faults, err)
 	}
 }
@@ -287,7 +288,7 @@ func TestALineWithAWrongVerdictDoesNotKeepTheOthersFromBeingResolved(t *testing.
 		}
 		file := "kind,key,verdict,ref\npayout,a,applied,po_1\npayout,b,maybe,\npayout,\"c\"x,applied,\npayout,c,written_off,\n"
 		got := b.mustWith(exitPartly, file, "resolve", "--from", "-", "--note", "x", "-o", "json")
-		out := into[outcome](t, got)
+		out := into[operator.Outcome](t, got)
 		if out.Done != 2 || out.Invalid != 2 || len(out.Errors) != 2 || out.Errors[0].Line != 3 || out.Errors[1].Line != 4 {
 			t.Errorf("%+v", out)
 		}

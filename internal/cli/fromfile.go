@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"redrive/internal/jobs"
+	"redrive/internal/operator"
 )
 
 // readFrom reads what --from names: a file, or stdin for "-".
@@ -35,7 +36,7 @@ func (p *program) readFrom(path string) ([]byte, error) {
 // semicolons or tabs, with other columns in any order. It calls row for each line
 // below the header; what row refuses, and lines that are no CSV, are faults, and the
 // rest goes on. An error means that the file cannot be read at all.
-func eachRow(text []byte, required []string, row func(line int, cell func(string) string) error) ([]fault, error) {
+func eachRow(text []byte, required []string, row func(line int, cell func(string) string) error) ([]operator.Fault, error) {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord = -1
 	r.Comment = '#'
@@ -53,7 +54,7 @@ func eachRow(text []byte, required []string, row func(line int, cell func(string
 			return nil, fmt.Errorf("its header has no column %q", name)
 		}
 	}
-	var faults []fault
+	var faults []operator.Fault
 	for {
 		record, err := r.Read()
 		var broken *csv.ParseError
@@ -61,7 +62,7 @@ func eachRow(text []byte, required []string, row func(line int, cell func(string
 		case errors.Is(err, io.EOF):
 			return faults, nil
 		case errors.As(err, &broken):
-			faults = append(faults, fault{broken.StartLine, fmt.Sprintf("column %d: %s", broken.Column, broken.Err)})
+			faults = append(faults, operator.Fault{Line: broken.StartLine, Error: fmt.Sprintf("column %d: %s", broken.Column, broken.Err)})
 			continue
 		case err != nil:
 			return nil, err
@@ -74,7 +75,7 @@ func eachRow(text []byte, required []string, row func(line int, cell func(string
 			return ""
 		})
 		if err != nil {
-			faults = append(faults, fault{line, err.Error()})
+			faults = append(faults, operator.Fault{Line: line, Error: err.Error()})
 		}
 	}
 }
@@ -117,7 +118,7 @@ type namedAt struct {
 
 // operationsIn reads a file that names operations: one a line, or the CSV of dlq
 // export. One that it names twice counts once.
-func operationsIn(text []byte) ([]namedAt, []fault, error) {
+func operationsIn(text []byte) ([]namedAt, []operator.Fault, error) {
 	var out []namedAt
 	seen := map[jobs.ID]bool{}
 	take := func(line int, name string) error {
@@ -134,7 +135,7 @@ func operationsIn(text []byte) ([]namedAt, []fault, error) {
 		})
 		return out, faults, err
 	}
-	var faults []fault
+	var faults []operator.Fault
 	n := 0
 	for line := range bytes.Lines(text) {
 		n++
@@ -143,9 +144,9 @@ func operationsIn(text []byte) ([]namedAt, []fault, error) {
 			continue
 		}
 		if strings.Contains(name, ",") { // a cell of a CSV would pass for a part of a key
-			faults = append(faults, fault{n, fmt.Sprintf("%q has a comma: is this a CSV without its header? (A key that has one is named on the command line.)", name)})
+			faults = append(faults, operator.Fault{Line: n, Error: fmt.Sprintf("%q has a comma: is this a CSV without its header? (A key that has one is named on the command line.)", name)})
 		} else if err := take(n, name); err != nil {
-			faults = append(faults, fault{n, err.Error()})
+			faults = append(faults, operator.Fault{Line: n, Error: err.Error()})
 		}
 	}
 	return out, faults, nil

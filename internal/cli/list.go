@@ -64,7 +64,7 @@ func (p *program) list(ctx context.Context, f *filters, states []jobs.State, tab
 // openFiltered connects and reads the filter by Redis' clock. A filter that is wrong
 // in itself does not need Redis to be refused: by this machine's clock it is too.
 func (p *program) openFiltered(ctx context.Context, a access, f *filters) (*session, ledger.Filter, error) {
-	if _, err := f.filter(time.Now()); err != nil {
+	if _, err := f.Filter(time.Now()); err != nil {
 		return nil, ledger.Filter{}, err
 	}
 	s, err := p.open(ctx, a)
@@ -76,7 +76,7 @@ func (p *program) openFiltered(ctx context.Context, a access, f *filters) (*sess
 		s.close()
 		return nil, ledger.Filter{}, err
 	}
-	filter, err := f.filter(now)
+	filter, err := f.Filter(now)
 	if err != nil {
 		s.close()
 		return nil, ledger.Filter{}, err

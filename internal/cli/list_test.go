@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -89,30 +88,6 @@ func TestPagesTogetherAreTheWholeListNewestFirst(t *testing.T) {
 			t.Errorf("pages:\n%v\nwhole:\n%v", paged, want)
 		}
 	})
-}
-
-func TestSinceIsAnInstantATimeOfTodayOrASpanAgo(t *testing.T) {
-	t.Parallel()
-	berlin := time.FixedZone("CET", 3600)
-	now := time.Date(2026, 11, 30, 14, 30, 15, 0, berlin)
-	for s, want := range map[string]time.Time{
-		"":                          {},
-		"2h":                        now.Add(-2 * time.Hour),
-		"0s":                        now,
-		"09:00":                     time.Date(2026, 11, 30, 9, 0, 0, 0, berlin),
-		"23:15:01":                  time.Date(2026, 11, 30, 23, 15, 1, 0, berlin),
-		"2026-11-30T09:00:00Z":      time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC),
-		"2026-11-30T09:00:00+02:00": time.Date(2026, 11, 30, 7, 0, 0, 0, time.UTC),
-	} {
-		if got, err := parseWhen("--since", s, now); err != nil || !got.Equal(want) {
-			t.Errorf("%q: %v %v, want %v", s, got, err, want)
-		}
-	}
-	for _, s := range []string{"-2h", "25:00", "yesterday", "2026-11-30", "5"} {
-		if got, err := parseWhen("--since", s, now); codeOf(err) != exitUsage {
-			t.Errorf("%q: %v %v, want a usage error", s, got, err)
-		}
-	}
 }
 
 func TestSpreadsheetsRunNoCellAsAFormula(t *testing.T) {

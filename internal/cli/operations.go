@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"redrive/internal/jobs"
+	"redrive/internal/operator"
 )
 
 // page is a list as JSON.
@@ -62,7 +63,7 @@ func listGrid(ops []jobs.Operation) grid {
 	g := grid{header: []string{"operation", "state", "applied", "sends", "last", "since", "next", "deadline", "columns"}}
 	for i := range ops {
 		o := &ops[i]
-		g.add(o.ID().String(), stateText(o), string(o.Applied), sendsText(o), lastText(o), instant(o.EnteredAt), instant(o.NextAt),
+		g.add(o.ID().String(), operator.StateText(o), string(o.Applied), sendsText(o), lastText(o), instant(o.EnteredAt), instant(o.NextAt),
 			instant(o.DeadlineAt), pairsText(o.Columns))
 	}
 	return g
@@ -85,13 +86,6 @@ func deadGrid(ops []jobs.Operation) grid {
 			instant(o.DeadlineAt), pairsText(o.Columns), text)
 	}
 	return g
-}
-
-func stateText(o *jobs.Operation) string {
-	if o.Reason != nil {
-		return string(o.State) + " (" + string(*o.Reason) + ")"
-	}
-	return string(o.State)
 }
 
 func sendsText(o *jobs.Operation) string {

@@ -12,6 +12,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 // paused is the answer to pause and resume, as JSON.
@@ -146,7 +147,7 @@ func (p *program) openDependency(ctx context.Context, name, note string) (*sessi
 	if err := jobs.CheckName(name); err != nil {
 		return nil, "", usagef("dependency: %w", err)
 	}
-	if err := checkNote(note); err != nil {
+	if err := operator.CheckNote(note); err != nil {
 		return nil, "", err
 	}
 	return p.openKnown(ctx, name)
@@ -163,7 +164,7 @@ func (p *program) openKnown(ctx context.Context, name string) (*session, jobs.De
 		return nil, "", err
 	}
 	dep := jobs.Dependency(name)
-	deps, err := s.dependencies(ctx)
+	deps, err := s.op.Dependencies(ctx)
 	if err == nil && !slices.Contains(deps, dep) {
 		err = s.noDependency(dep, deps)
 	}

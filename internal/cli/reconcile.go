@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
-	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 type reconcileFlags struct {
@@ -41,7 +41,7 @@ func (p *program) reconcileCommand() *cobra.Command {
 }
 
 // operations reads the command line, or the file it names.
-func (f *reconcileFlags) operations(p *program, args []string) ([]namedAt, []fault, error) {
+func (f *reconcileFlags) operations(p *program, args []string) ([]namedAt, []operator.Fault, error) {
 	switch {
 	case f.from != "" && len(args) > 0:
 		return nil, nil, usagef("--from names the operations: name none beside it")
@@ -72,7 +72,7 @@ func (f *reconcileFlags) operations(p *program, args []string) ([]namedAt, []fau
 }
 
 func (p *program) reconcile(ctx context.Context, args []string, f *reconcileFlags) error {
-	if err := checkNote(f.note); err != nil {
+	if err := operator.CheckNote(f.note); err != nil {
 		return err
 	}
 	var firstSent time.Time
@@ -86,9 +86,10 @@ func (p *program) reconcile(ctx context.Context, args []string, f *reconcileFlag
 	if err != nil {
 		return err
 	}
-	end := ending{action: "reconcile", past: "to be asked about:", faults: faults}
+	report := operator.Report{Action: "reconcile"}
+	const past = "to be asked about:"
 	if len(named) == 0 {
-		return p.end(end)
+		return p.end(report, past, faults)
 	}
 	s, err := p.open(ctx, writes)
 	if err != nil {
@@ -105,77 +106,27 @@ func (p *program) reconcile(ctx context.Context, args []string, f *reconcileFlag
 	if err != nil {
 		return err
 	}
-	if end.faults = append(end.faults, unknown...); len(ids) == 0 {
-		return p.end(end)
-	}
-	slices.SortStableFunc(end.faults, func(a, b fault) int { return a.Line - b.Line })
-	set, err := s.named(ctx, ids)
-	if err != nil {
-		return err
-	}
-	specs := make([]jobs.KindSpec, len(set)) // before the hands begin: looking up a kind may bind it
-	for i := range set {
-		c := &set[i]
-		specs[i] = s.known[c.place.ID.Kind]
-		if c.op != nil {
-			continue
+	faults = append(faults, unknown...)
+	slices.SortStableFunc(faults, func(a, b operator.Fault) int { return a.Line - b.Line })
+	if len(ids) > 0 {
+		if report, err = s.op.Reconcile(ctx, ids, firstSent, p.order(f.note)); err != nil {
+			return err
 		}
-		if _, ours := s.ours[c.place.ID.Kind]; ours {
-			if specs[i], err = s.kind(ctx, c.place.ID.Kind); err != nil {
-				return err
-			}
-		}
-		c.place.Dependency, c.anyway = specs[i].Dependency, true
 	}
-	who, err := s.actor(ctx, f.note)
-	if err != nil {
-		return err
-	}
-	do := func(ctx context.Context, i int, c chosen) (result, error) {
-		done, err := s.ledger.Reconcile(ctx, specs[i], c.place.ID, firstSent, who)
-		if err != nil {
-			return result{}, err
-		}
-		return reconciled(c, done), nil
-	}
-	end.batch, end.results, end.failed, err = (&bulk{verb: "reconcile"}).several(ctx, s, set, &who, do)
-	if err != nil {
-		return err
-	}
-	return p.end(end)
-}
-
-// reconciled says what became of one: the ledger tells the state that it had.
-func reconciled(c chosen, done ledger.Done) result {
-	r := resultOf(c.place.ID, done)
-	if done.Verdict != ledger.DoneOK {
-		return r
-	}
-	r.State = jobs.Unresolved
-	switch done.State {
-	case "":
-		r.Detail = "not in the ledger: it is asked about, and nothing is sent for it"
-	case jobs.Unresolved:
-		r.Detail = "asked about again now"
-	default:
-		r.Detail = "it was " + string(done.State)
-	}
-	return r
+	return p.end(report, past, faults)
 }
 
 // ofKnownKinds leaves out operations of kinds that nobody knows. In a file they are
 // faults; named by a person they end the command before anything is done.
-func (s *session) ofKnownKinds(named []namedAt, fromFile bool) ([]jobs.ID, []fault, error) {
+func (s *session) ofKnownKinds(named []namedAt, fromFile bool) ([]jobs.ID, []operator.Fault, error) {
 	var ids []jobs.ID
-	var faults []fault
+	var faults []operator.Fault
 	for _, n := range named {
-		_, known := s.known[n.id.Kind]
-		_, ours := s.ours[n.id.Kind]
 		switch {
-		case known || ours:
+		case s.op.Knows(n.id.Kind):
 			ids = append(ids, n.id)
 		case fromFile && len(s.ours) > 0:
-			faults = append(faults, fault{n.line, s.unknownKind(n.id.Kind).Error()})
+			faults = append(faults, operator.Fault{Line: n.line, Error: s.unknownKind(n.id.Kind).Error()})
 		default:
 			return nil, nil, s.unknownKind(n.id.Kind)
 		}
@@ -188,7 +139,7 @@ func (s *session) warnOfFuture(ctx context.Context, t time.Time) error {
 	if t.IsZero() {
 		return nil
 	}
-	now, err := s.redisNow(ctx)
+	now, err := s.op.Now(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 	"redrive/internal/terms"
 )
 
@@ -77,7 +78,7 @@ func TestReconcileHasTheDependencyAskedAboutWhatIsInTheLedger(t *testing.T) {
 		b.submit(submission("payout", "waiting", 1))
 		b.asks("payout")
 		got := b.must(exitOK, "reconcile", "payout/dead", "payout/declined", "payout/waiting", "--note", "their read API is back", "-o", "json")
-		out := into[outcome](t, got)
+		out := into[operator.Outcome](t, got)
 		if out.Done != 3 || out.Batch == nil {
 			t.Fatalf("%+v", out)
 		}
@@ -138,7 +139,7 @@ func TestReconcileReadsAFileOfNamesAndGoesOnAfterWrongLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := b.must(exitPartly, "reconcile", "--from", file, "--note", "x", "-o", "json")
-		out := into[outcome](t, got)
+		out := into[operator.Outcome](t, got)
 		if out.Done != 2 || out.Invalid != 2 || len(out.Errors) != 2 || out.Errors[0].Line != 4 || out.Errors[1].Line != 6 {
 			t.Errorf("%+v", out)
 		}
@@ -164,7 +165,7 @@ func TestAnExportedCSVIsReconciledAndThenResolved(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "unknown.csv")
 		b.must(exitOK, "dlq", "export", "--unknown", "-o", "csv", "--out", file)
 		b.asks("payout")
-		if out := into[outcome](t, b.must(exitOK, "reconcile", "--from", file, "--note", "x", "-o", "json")); out.Done != 3 {
+		if out := into[operator.Outcome](t, b.must(exitOK, "reconcile", "--from", file, "--note", "x", "-o", "json")); out.Done != 3 {
 			t.Fatalf("%+v", out)
 		}
 		b.answered("payout/a", jobs.InquirySucceeded)
@@ -183,7 +184,7 @@ func TestAnExportedCSVIsReconciledAndThenResolved(t *testing.T) {
 			}
 			filled.WriteString(strings.TrimSuffix(row, ",,") + verdict + "\n")
 		}
-		out := into[outcome](t, b.mustWith(exitOK, filled.String(), "resolve", "--from", "-", "--note", "by the bank's letter", "-o", "json"))
+		out := into[operator.Outcome](t, b.mustWith(exitOK, filled.String(), "resolve", "--from", "-", "--note", "by the bank's letter", "-o", "json"))
 		if out.Done != 2 {
 			t.Errorf("%+v\n%s", out, filled.String())
 		}

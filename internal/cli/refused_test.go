@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 	"redrive/internal/redistest"
 )
 
@@ -22,7 +23,7 @@ func TestEveryCommandThatRedisRefusesToWriteForEndsWithAgain(t *testing.T) {
 	b.attempt("charge/dead", decline(402, "no"))
 	b.attempt("charge/dead2", decline(402, "no"))
 	b.longOver("payout/unknown")
-	batch := *into[outcome](t, b.must(exitOK, "dlq", "requeue", "charge/dead", "charge/dead2", "-y", "--note", "x", "-o", "json")).Batch
+	batch := *into[operator.Outcome](t, b.must(exitOK, "dlq", "requeue", "charge/dead", "charge/dead2", "-y", "--note", "x", "-o", "json")).Batch
 	commands := [][]string{
 		line("pause payrail --note x"), line("resolve payout/unknown --applied --note x"),
 		line("reconcile payout/unknown --note x"), line("cancel payout/unknown -y --note x"), line("dlq discard payout/unknown -y --note x"),

@@ -2,31 +2,20 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
-
-var resolutions = []ledger.Resolution{ledger.ResolvedApplied, ledger.ResolvedNotApplied, ledger.WrittenOff}
 
 type resolveFlags struct {
 	applied, notApplied, writtenOff bool
 	ref, from, note                 string
-}
-
-// finding is what a person found out about one operation.
-type finding struct {
-	id      jobs.ID
-	verdict ledger.Resolution
-	ref     string
 }
 
 func (p *program) resolveCommand() *cobra.Command {
@@ -65,7 +54,7 @@ func (p *program) resolveCommand() *cobra.Command {
 }
 
 // findings reads the command line, or the file it names.
-func (f *resolveFlags) findings(p *program, args []string) ([]finding, []fault, error) {
+func (f *resolveFlags) findings(p *program, args []string) ([]operator.Finding, []operator.Fault, error) {
 	verdicts := 0
 	verdict := ledger.Resolution("")
 	for v, given := range map[ledger.Resolution]bool{ledger.ResolvedApplied: f.applied, ledger.ResolvedNotApplied: f.notApplied, ledger.WrittenOff: f.writtenOff} {
@@ -74,7 +63,7 @@ func (f *resolveFlags) findings(p *program, args []string) ([]finding, []fault, 
 			verdict = v
 		}
 	}
-	if err := checkNote(f.note); err != nil {
+	if err := operator.CheckNote(f.note); err != nil {
 		return nil, nil, err
 	}
 	if f.from != "" {
@@ -101,36 +90,24 @@ func (f *resolveFlags) findings(p *program, args []string) ([]finding, []fault, 
 	case f.ref != "" && !f.applied:
 		return nil, nil, usagef("--ref is proof that it was applied: it goes with --applied")
 	}
-	if err := checkRef(f.ref); err != nil {
+	if err := operator.CheckRef(f.ref); err != nil {
 		return nil, nil, usagef("--ref: %w", err)
 	}
 	ids, err := namedOperations(p.stdin, args)
 	if err != nil {
 		return nil, nil, err
 	}
-	out := make([]finding, len(ids))
+	out := make([]operator.Finding, len(ids))
 	for i, id := range ids {
-		out[i] = finding{id, verdict, f.ref}
+		out[i] = operator.Finding{ID: id, Verdict: verdict, Ref: f.ref}
 	}
 	return out, nil, nil
 }
 
-const maxRefBytes = 200
-
-func checkRef(ref string) error {
-	switch {
-	case len(ref) > maxRefBytes:
-		return fmt.Errorf("%d bytes, at most %d are allowed", len(ref), maxRefBytes)
-	case strings.ContainsFunc(ref, unicode.IsControl):
-		return errors.New("control characters are not allowed")
-	}
-	return nil
-}
-
 // parseFindings reads the CSV of dlq export with verdicts filled in. A line that is
 // wrong is a fault; the rest counts.
-func parseFindings(text []byte) ([]finding, []fault, error) {
-	var out []finding
+func parseFindings(text []byte) ([]operator.Finding, []operator.Fault, error) {
+	var out []operator.Finding
 	seen := map[jobs.ID]int{}
 	faults, err := eachRow(text, []string{columnKind, columnKey, columnVerdict}, func(line int, cell func(string) string) error {
 		if cell(columnVerdict) == "" {
@@ -140,33 +117,27 @@ func parseFindings(text []byte) ([]finding, []fault, error) {
 		if err != nil {
 			return err
 		}
-		if before, twice := seen[f.id]; twice {
-			return fmt.Errorf("%s stands in line %d already", f.id, before)
+		if before, twice := seen[f.ID]; twice {
+			return fmt.Errorf("%s stands in line %d already", f.ID, before)
 		}
-		seen[f.id] = line
+		seen[f.ID] = line
 		out = append(out, f)
 		return nil
 	})
 	return out, faults, err
 }
 
-func parseFinding(cell func(string) string) (finding, error) {
+func parseFinding(cell func(string) string) (operator.Finding, error) {
 	id, err := jobs.ParseID(cell(columnKind) + "/" + cell(columnKey))
 	if err != nil {
-		return finding{}, err
+		return operator.Finding{}, err
 	}
-	verdict, err := jobs.Parse("verdict", strings.ReplaceAll(strings.ToLower(cell(columnVerdict)), "-", "_"), resolutions)
+	verdict, err := operator.ParseVerdict(cell(columnVerdict))
 	if err != nil {
-		return finding{}, err
+		return operator.Finding{}, err
 	}
-	ref := cell(columnRef)
-	if ref != "" && verdict != ledger.ResolvedApplied {
-		return finding{}, fmt.Errorf("%s: a ref is proof that it was applied, the verdict is %s", id, verdict)
-	}
-	if err := checkRef(ref); err != nil {
-		return finding{}, fmt.Errorf("%s: ref: %w", id, err)
-	}
-	return finding{id, verdict, ref}, nil
+	f := operator.Finding{ID: id, Verdict: verdict, Ref: cell(columnRef)}
+	return f, f.Check()
 }
 
 func (p *program) resolve(ctx context.Context, args []string, f *resolveFlags) error {
@@ -174,38 +145,20 @@ func (p *program) resolve(ctx context.Context, args []string, f *resolveFlags) e
 	if err != nil {
 		return err
 	}
+	report := operator.Report{Action: "resolve"}
 	if len(found) == 0 && len(faults) == 0 {
 		p.say("no line has a verdict: nothing to resolve")
-		return p.writeOutcome(outcome{Action: "resolve"})
+		return p.writeOutcome(report.Outcome(nil))
 	}
-	end := ending{action: "resolve", past: "resolved", faults: faults}
-	if len(found) == 0 {
-		return p.end(end)
+	if len(found) > 0 {
+		s, err := p.open(ctx, writes)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		if report, err = s.op.Resolve(ctx, found, p.order(f.note)); err != nil {
+			return err
+		}
 	}
-	s, err := p.open(ctx, writes)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	ids := make([]jobs.ID, len(found))
-	for i := range found {
-		ids[i] = found[i].id
-	}
-	set, err := s.named(ctx, ids)
-	if err != nil {
-		return err
-	}
-	who, err := s.actor(ctx, f.note)
-	if err != nil {
-		return err
-	}
-	do := func(ctx context.Context, i int, c chosen) (result, error) {
-		done, err := s.ledger.Resolve(ctx, c.place.Dependency, c.place.ID, found[i].verdict, found[i].ref, s.known[c.place.ID.Kind].Retention, who)
-		return resultOf(c.place.ID, done), err
-	}
-	end.batch, end.results, end.failed, err = (&bulk{verb: "resolve"}).several(ctx, s, set, &who, do)
-	if err != nil {
-		return err
-	}
-	return p.end(end)
+	return p.end(report, "resolved", faults)
 }

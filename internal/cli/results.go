@@ -9,143 +9,57 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
-
-// result is what came of an action on one operation.
-type result struct {
-	Operation    jobs.ID    `json:"operation"`
-	Result       string     `json:"result"` // done, pending, unsafe, refused or missing
-	State        jobs.State `json:"state"`
-	Detail       string     `json:"detail"`
-	AttemptsLeft *int       `json:"attempts_left,omitempty"`
-	Unsure       bool       `json:"unsure,omitempty"` // not yet on the replicas asked for
-}
-
-const (
-	resultDone    = "done"
-	resultPending = "pending" // done when the attempt under way ends, or when its outcome is known
-	resultUnsafe  = "unsafe"  // not cancelled but dead (unsafe): nobody can be asked, so a person must resolve it
-	resultRefused = "refused"
-	resultMissing = "missing"
-)
-
-func resultOf(id jobs.ID, d ledger.Done) result {
-	r := result{Operation: id, State: d.State, Detail: d.Detail, Unsure: d.Unsure}
-	switch d.Verdict {
-	case ledger.DoneOK, ledger.DoneAgain:
-		r.Result = resultDone
-	case ledger.DonePending:
-		r.Result = resultPending
-	case ledger.DoneMissing:
-		r.Result = resultMissing
-	default:
-		r.Result = resultRefused
-	}
-	return r
-}
-
-// outcome is a bulk action as JSON.
-type outcome struct {
-	Action  string   `json:"action"`
-	Batch   *string  `json:"batch"`
-	Done    int      `json:"done"`
-	Pending int      `json:"pending"`
-	Unsafe  int      `json:"unsafe,omitempty"`
-	Refused int      `json:"refused"`
-	Missing int      `json:"missing"`
-	Invalid int      `json:"invalid"`          // lines of a file that say nothing that can be done
-	Unsure  int      `json:"unsure,omitempty"` // of those done or pending: not yet on the replicas asked for
-	Items   []result `json:"items"`
-	Errors  []fault  `json:"errors,omitempty"` // what is wrong with those lines
-	Canary  *canary  `json:"canary,omitempty"`
-}
-
-// fault is what is wrong with one line of a file.
-type fault struct {
-	Line  int    `json:"line"`
-	Error string `json:"error"`
-}
-
-// ending is how a bulk action came to its end.
-type ending struct {
-	action, past, batch string
-	results             []result
-	faults              []fault
-	canary              *canary
-	failed              error // what it ended early with; nil: it did not
-}
 
 // maxRows results are shown one by one; of more there are counts.
 const maxRows = 20
 
-// writeResults shows what came of an action, and ends accordingly. failed is the
-// error that it ended early with, if any.
-func (p *program) writeResults(action, past, batch string, results []result, failed error) error {
-	return p.end(ending{action: action, past: past, batch: batch, results: results, failed: failed})
-}
-
-func (p *program) end(e ending) error {
-	out := outcome{Action: e.action, Items: slices.DeleteFunc(e.results, func(r result) bool { return r.Result == "" }),
-		Invalid: len(e.faults), Errors: e.faults, Canary: e.canary}
-	if e.batch != "" {
-		out.Batch = &e.batch
-	}
+// end shows what came of an action, and ends accordingly. past is the action in the
+// past tense, faults are lines of a file that came to nothing.
+func (p *program) end(r operator.Report, past string, faults []operator.Fault) error {
+	out := r.Outcome(faults)
 	asked := 0 // of those pending
-	for _, r := range out.Items {
-		switch r.Result {
-		case resultDone:
-			out.Done++
-		case resultPending:
-			out.Pending++
-			if r.State == jobs.Unresolved {
-				asked++
-			}
-		case resultUnsafe:
-			out.Unsafe++
-		case resultRefused:
-			out.Refused++
-		case resultMissing:
-			out.Missing++
-		}
-		if r.Unsure {
-			out.Unsure++
+	for _, item := range out.Items {
+		if item.Result == operator.ResultPending && item.State == jobs.Unresolved {
+			asked++
 		}
 	}
 	if err := p.writeOutcome(out); err != nil {
 		return err
 	}
-	p.sayFaults(e.faults)
-	words := fmt.Sprintf("%s %d", e.past, out.Done)
+	p.sayFaults(faults)
+	words := fmt.Sprintf("%s %d", past, out.Done)
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{out.Pending - asked, "when its attempt ends"}, {asked, "to be " + e.past + " once the outcome is known"},
+	}{{out.Pending - asked, "when its attempt ends"}, {asked, "to be " + past + " once the outcome is known"},
 		{out.Unsafe, "dead (unsafe) instead, for a person to resolve"}, {out.Refused, "refused"}, {out.Missing, "not found"}, {out.Invalid, "invalid"}} {
 		if n.n > 0 {
 			words += fmt.Sprintf(", %d %s", n.n, n.what)
 		}
 	}
-	if e.batch != "" {
-		words += ", batch " + e.batch
+	if r.Batch != "" {
+		words += ", batch " + r.Batch
 	}
 	p.say("%s", words)
 	if out.Unsure > 0 {
 		p.say("%d of them not yet on the replicas asked for (redis.wait_replicas): a failover now could undo that, so look again once the replicas are back", out.Unsure)
 	}
-	var said *failure
+	var canary *operator.CanaryError
 	switch {
-	case errors.As(e.failed, &said):
-		return e.failed
-	case ledger.WritesRefused(e.failed) && len(out.Items) == 0:
-		return &noted{e.failed, "no operation was changed: give the same command again later"}
-	case e.failed != nil:
-		return &noted{e.failed, "it ended early: the same command again goes on with the rest"}
+	case errors.Is(r.Failed, operator.ErrStopped), errors.As(r.Failed, &canary):
+		return &failure{exitConflict, r.Failed}
+	case ledger.WritesRefused(r.Failed) && len(out.Items) == 0:
+		return &noted{r.Failed, "no operation was changed: give the same command again later"}
+	case r.Failed != nil:
+		return &noted{r.Failed, "it ended early: the same command again goes on with the rest"}
 	}
-	return exitWith(out.code())
+	return exitWith(outcomeCode(out))
 }
 
 // sayFaults tells of lines that are wrong, the first of them one by one.
-func (p *program) sayFaults(faults []fault) {
+func (p *program) sayFaults(faults []operator.Fault) {
 	for _, f := range faults[:min(len(faults), maxShown)] {
 		p.say("line %d: %s", f.Line, f.Error)
 	}
@@ -154,7 +68,7 @@ func (p *program) sayFaults(faults []fault) {
 	}
 }
 
-func (o outcome) code() int {
+func outcomeCode(o operator.Outcome) int {
 	good, bad := o.Done+o.Pending+o.Unsafe, o.Refused+o.Missing+o.Invalid
 	switch {
 	case bad == 0 && o.Unsure > 0:
@@ -171,16 +85,13 @@ func (o outcome) code() int {
 	return exitConflict
 }
 
-func (p *program) writeOutcome(o outcome) error {
+func (p *program) writeOutcome(o operator.Outcome) error {
 	header := []string{"operation", "result", "state", "detail"}
-	row := func(r result) []string {
-		return []string{r.Operation.String(), r.Result, orDash(string(r.State)), orDash(r.detail())}
+	row := func(r operator.Result) []string {
+		return []string{r.Operation.String(), string(r.Result), orDash(string(r.State)), orDash(detailText(r))}
 	}
 	switch p.flags.output {
 	case asJSON:
-		if o.Items == nil {
-			o.Items = []result{}
-		}
 		return p.writeJSON(o)
 	case asJSONL:
 		for _, r := range o.Items {
@@ -196,7 +107,7 @@ func (p *program) writeOutcome(o outcome) error {
 		return tableCSV(p.stdout, g)
 	case asName:
 		for _, r := range o.Items {
-			if r.Result == resultDone || r.Result == resultPending || r.Result == resultUnsafe {
+			if r.Result == operator.ResultDone || r.Result == operator.ResultPending || r.Result == operator.ResultUnsafe {
 				p.print("%s", r.Operation)
 			}
 		}
@@ -213,20 +124,23 @@ func (p *program) writeOutcome(o outcome) error {
 	return nil
 }
 
-func (r result) detail() string {
-	if r.AttemptsLeft != nil && r.Result == resultDone {
+func detailText(r operator.Result) string {
+	if r.AttemptsLeft != nil && r.Result == operator.ResultDone {
 		return strings.TrimSpace(fmt.Sprintf("%s left %s", count(*r.AttemptsLeft, "attempt"), r.Detail))
 	}
 	return r.Detail
 }
 
 // countResults counts by result and why.
-func countResults(items []result) grid {
-	type key struct{ result, detail string }
+func countResults(items []operator.Result) grid {
+	type key struct {
+		result operator.ResultCode
+		detail string
+	}
 	counts := map[key]int{}
 	var order []key
 	for _, r := range items {
-		k := key{r.Result, r.detail()}
+		k := key{r.Result, detailText(r)}
 		if counts[k] == 0 {
 			order = append(order, k)
 		}
@@ -235,7 +149,7 @@ func countResults(items []result) grid {
 	slices.SortStableFunc(order, func(a, b key) int { return counts[b] - counts[a] })
 	g := grid{header: []string{"operations", "result", "detail"}}
 	for _, k := range order {
-		g.add(strconv.Itoa(counts[k]), k.result, orDash(k.detail))
+		g.add(strconv.Itoa(counts[k]), string(k.result), orDash(k.detail))
 	}
 	return g
 }

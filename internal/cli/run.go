@@ -40,7 +40,7 @@ type program struct {
 	interactive bool      // somebody can be asked: stdin and stderr are a terminal
 	drawn       bool      // stderr is a terminal: a progress bar can be drawn
 	colored     bool      // stdout is a terminal that may be coloured
-	hands       int       // how many operations of a bulk action are worked on at once
+	hands       int       // how many operations of a bulk action are worked on at once; 0: as many as serve Redis best
 
 	flags struct {
 		config, redis, namespace, by, output string
@@ -53,7 +53,7 @@ type program struct {
 func newProgram(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *program {
 	return &program{
 		stdin: bufio.NewReader(stdin), stdout: bufio.NewWriter(stdout), stderr: stderr, getenv: getenv, input: stdin,
-		interactive: isTerminal(stdin) && isTerminal(stderr), drawn: isTerminal(stderr), colored: isTerminal(stdout), hands: maxHands,
+		interactive: isTerminal(stdin) && isTerminal(stderr), drawn: isTerminal(stderr), colored: isTerminal(stdout),
 	}
 }
 
@@ -205,7 +205,7 @@ func (p *program) command(l limit, outputs []string, do func(context.Context, *c
 			ctx, cancel = context.WithTimeout(ctx, p.flags.timeout)
 			defer cancel()
 		}
-		err := do(ctx, cmd, args)
+		err := asFlags(do(ctx, cmd, args))
 		if err == nil {
 			return nil
 		}

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,6 +15,7 @@ import (
 	"redrive/internal/config"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 // session is a command's connection to the ledger.
@@ -25,12 +26,10 @@ type session struct {
 	client redis.UniversalClient
 	ledger *ledger.Ledger
 
+	op *operator.Operator
+
 	known map[jobs.Kind]jobs.KindSpec // of every kind that the file or the workers know
 	ours  map[jobs.Kind]jobs.KindSpec // the kinds that can be submitted to: the file's, else the workers'
-	bound map[jobs.Kind]error         // what binding a kind of the file came to; it is done once
-
-	clock           sync.Mutex // guards redisAt, readAt
-	redisAt, readAt time.Time  // Redis' clock, and ours when it was read; zero: not read yet
 }
 
 // access says what a command does to the ledger.
@@ -60,7 +59,7 @@ func (p *program) open(ctx context.Context, a access) (*session, error) {
 		return nil, &failure{exitUsage, err}
 	}
 	p.where = withoutPassword(address)
-	s := &session{p: p, config: c, found: found, client: client, ledger: ledger.New(client, c.Redis.Namespace).WaitingFor(c.Redis.WaitReplicas), bound: map[jobs.Kind]error{}}
+	s := &session{p: p, config: c, found: found, client: client, ledger: ledger.New(client, c.Redis.Namespace).WaitingFor(c.Redis.WaitReplicas)}
 	check := s.ledger.CheckNewerSchema
 	if a == writes {
 		check = s.ledger.CheckSchema
@@ -95,73 +94,29 @@ func withoutPassword(address string) string {
 	return where
 }
 
-// readKinds joins what the file says of kinds with what the workers published. The
-// file wins where both speak of the same dependency; operations are found where
-// their kind is bound.
+// readKinds makes what acts on the ledger; it reads the kinds.
 func (s *session) readKinds(ctx context.Context) error {
-	published, err := s.ledger.Kinds(ctx)
+	o := operator.Options{Hands: s.p.hands}
+	if s.found {
+		o.Kinds, o.Dependencies, o.Source = s.config.KindSpecs(), slices.Collect(maps.Keys(s.config.Dependencies)), s.config.Path
+	}
+	op, err := operator.New(ctx, s.ledger, o)
 	if err != nil {
 		return err
 	}
-	s.known = published
-	if !s.found {
-		s.ours = maps.Clone(published)
-		replicas := 0
-		for _, spec := range published { // of one namespace all say the same
-			replicas = max(replicas, spec.WaitReplicas)
-		}
-		s.ledger = s.ledger.WaitingFor(replicas)
-		return nil
-	}
-	s.ours = map[jobs.Kind]jobs.KindSpec{}
-	for _, spec := range s.config.KindSpecs() {
-		old, ok := published[spec.Kind]
-		same := ok && old.Dependency == spec.Dependency
-		if same && spec.BaseURL == "" {
-			spec.BaseURL = old.BaseURL // the workers resolved what is a secret here
-		}
-		s.ours[spec.Kind] = spec
-		if same || !ok {
-			s.known[spec.Kind] = spec
-		}
-	}
+	s.op, s.ledger, s.known, s.ours = op, op.Ledger(), op.Known(), op.Ours()
 	return nil
 }
 
 // kind returns the kind to submit to. For a kind of the file it makes sure that
 // its operations will be found.
 func (s *session) kind(ctx context.Context, name jobs.Kind) (jobs.KindSpec, error) {
-	spec, ok := s.ours[name]
-	if !ok {
+	spec, err := s.op.Kind(ctx, name)
+	var unknown *operator.UnknownKindError
+	if errors.As(err, &unknown) {
 		return spec, s.unknownKind(name)
 	}
-	if !s.found {
-		return spec, nil
-	}
-	err, done := s.bound[name]
-	if !done {
-		err = s.ledger.BindKinds(ctx, []jobs.KindSpec{spec})
-		s.bound[name] = err
-	}
 	return spec, err
-}
-
-// whereFrom says where a kind's base_url is known from, for a person who is told that
-// it is not the right one.
-func (s *session) whereFrom(ctx context.Context, spec jobs.KindSpec) (string, error) {
-	if dep, ok := s.config.Dependencies[spec.Dependency]; s.found && ok && dep.BaseURL == spec.BaseURL {
-		return "; that is what " + s.config.Path + " says", nil
-	}
-	live, err := s.ledger.Workers(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, w := range live {
-		if slices.Contains(w.Kinds, spec.Kind) {
-			return fmt.Sprintf("; that is what the workers published: %s runs since %s", w.ID, instant(jobs.At(w.StartedAt))), nil
-		}
-	}
-	return "; that was published by a worker that has ended: start one with the right file", nil
 }
 
 func (s *session) unknownKind(name jobs.Kind) error {
@@ -182,21 +137,6 @@ func join[T ~string](words []T) string {
 		out[i] = string(w)
 	}
 	return strings.Join(out, ", ")
-}
-
-// dependencies returns every dependency that the namespace or the file knows, sorted.
-func (s *session) dependencies(ctx context.Context) ([]jobs.Dependency, error) {
-	deps, err := s.ledger.Dependencies(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for dep := range s.config.Dependencies {
-		if !slices.Contains(deps, dep) {
-			deps = append(deps, dep)
-		}
-	}
-	slices.Sort(deps)
-	return deps, nil
 }
 
 // fit refuses to hand operations to a Redis that would lose them. Only a file says

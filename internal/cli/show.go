@@ -15,6 +15,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 	"redrive/internal/terms"
 )
 
@@ -118,7 +119,7 @@ func (p *program) show(ctx context.Context, name string, reveal, advise bool) er
 		if err != nil {
 			return err
 		}
-		among, err := s.ledger.ChainOf(ctx, d, s.specOf(d.Kind))
+		among, err := s.ledger.ChainOf(ctx, d, s.op.SpecOf(d.Kind))
 		if err != nil {
 			return err
 		}
@@ -147,7 +148,7 @@ func (s *session) find(ctx context.Context, name string, whole bool) ([]ledger.P
 		if err != nil {
 			return nil, err
 		}
-		return s.places(ctx, []jobs.ID{id})
+		return s.op.Places(ctx, []jobs.ID{id})
 	}
 	var places []ledger.Place
 	for _, kind := range slices.Sorted(maps.Keys(s.known)) {
@@ -156,45 +157,12 @@ func (s *session) find(ctx context.Context, name string, whole bool) ([]ledger.P
 	return places, nil
 }
 
-// places says where operations are by the binding of their kinds; those of a kind
-// that nobody knows are looked for at every dependency, and left out if they are
-// nowhere.
-func (s *session) places(ctx context.Context, ids []jobs.ID) ([]ledger.Place, error) {
-	var out, unsure []ledger.Place
-	var deps []jobs.Dependency
-	for _, id := range ids {
-		if spec, ok := s.known[id.Kind]; ok {
-			out = append(out, ledger.Place{Dependency: spec.Dependency, ID: id})
-			continue
-		}
-		if deps == nil {
-			var err error
-			if deps, err = s.ledger.Dependencies(ctx); err != nil {
-				return nil, err
-			}
-		}
-		for _, dep := range deps {
-			unsure = append(unsure, ledger.Place{Dependency: dep, ID: id})
-		}
-	}
-	found, err := s.ledger.Locate(ctx, unsure)
-	if err != nil {
-		return nil, err
-	}
-	for i, there := range found {
-		if there {
-			out = append(out, unsure[i])
-		}
-	}
-	return out, nil
-}
-
 func (s *session) shownOf(d *ledger.Detail, reveal, advise bool, now time.Time) shown {
 	out := shown{Operation: d.Operation}
 	if d.Ref != "" {
 		out.Ref = &d.Ref
 	}
-	out.Unsafe = d.ResendUnsafe(s.specOf(d.Kind), now)
+	out.Unsafe = d.ResendUnsafe(s.op.SpecOf(d.Kind), now)
 	if advise {
 		spec, known := s.known[d.Kind]
 		a := advice{op: &d.Operation, sent: sentText(d, spec, known), now: now, unsafe: out.Unsafe, asks: spec.Inquiry != nil, bare: d.Bare}
@@ -261,7 +229,7 @@ func (p *program) writeShown(s *session, details []*ledger.Detail, items []shown
 // showText is what a person sees: the answer to the most pressing questions first.
 func (p *program) showText(s *session, d *ledger.Detail, o shown, reveal bool) {
 	spec, known := s.known[o.Kind]
-	p.print("%s: %s, applied %s, %s, result %s", o.ID(), stateText(&o.Operation), o.Applied, sentText(d, spec, known), pairsOrNone(o.Result))
+	p.print("%s: %s, applied %s, %s, result %s", o.ID(), operator.StateText(&o.Operation), o.Applied, sentText(d, spec, known), pairsOrNone(o.Result))
 	p.print("")
 	p.table(grid{rows: factRows(o, d)})
 	p.print("")

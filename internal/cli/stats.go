@@ -13,6 +13,7 @@ import (
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 // stats is the JSON of stats.
@@ -64,7 +65,7 @@ func (p *program) statsCommand() *cobra.Command {
 
 func (s *session) stats(ctx context.Context) (stats, error) {
 	out := stats{States: zeroStates(), Dependencies: map[jobs.Dependency]dependencyStats{}, Warnings: []string{}}
-	deps, err := s.dependencies(ctx)
+	deps, err := s.op.Dependencies(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -140,7 +141,7 @@ func dependencyOf(s ledger.Snapshot) dependencyStats {
 // unattended tells of operations on their way that no live worker will send.
 func unattended(dep jobs.Dependency, d dependencyStats, live []ledger.Worker) []string {
 	open := func(states map[jobs.State]int64) (n int64) {
-		for _, state := range openStates {
+		for _, state := range operator.OpenStates {
 			n += states[state]
 		}
 		return n

@@ -10,6 +10,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 )
 
 // What a stranger stumbled over in a second trial, each held by a test.
@@ -74,7 +75,7 @@ func TestAWishToCancelIsNotCountedAsCancelled(t *testing.T) {
 		b.wantState("charge/keyed", jobs.Waiting)
 		unsafe := b.must(exitOK, "cancel", "charge/keyed", "-y", "--note", "x", "-o", "json")
 		says(t, unsafe.stderr, "cancelled 0, 1 dead (unsafe) instead, for a person to resolve")
-		if out := into[outcome](t, unsafe); out.Done != 0 || out.Unsafe != 1 || out.Items[0].Result != "unsafe" {
+		if out := into[operator.Outcome](t, unsafe); out.Done != 0 || out.Unsafe != 1 || out.Items[0].Result != "unsafe" {
 			t.Errorf("%+v", out)
 		}
 		b.wantState("charge/keyed", jobs.Dead)
@@ -181,7 +182,7 @@ func TestABatchThatIsDoneIsStoppedOnlyIfSomethingIsTakenBack(t *testing.T) {
 		b.attempt("charge/b", decline(402, "no"))
 		requeue := func() string {
 			t.Helper()
-			return *into[outcome](t, b.must(exitOK, "dlq", "requeue", "charge/a", "charge/b", "-y", "--note", "x", "-o", "json")).Batch
+			return *into[operator.Outcome](t, b.must(exitOK, "dlq", "requeue", "charge/a", "charge/b", "-y", "--note", "x", "-o", "json")).Batch
 		}
 		waiting := requeue()
 		says(t, b.must(exitOK, "batch", "stop", waiting, "--note", "wrong ones").stderr, "put back 2")

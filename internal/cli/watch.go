@@ -66,7 +66,7 @@ func (s *session) watch(ctx context.Context, names []string) error {
 
 // chosenDependencies are the named ones, or all.
 func (s *session) chosenDependencies(ctx context.Context, names []string) ([]jobs.Dependency, error) {
-	deps, err := s.dependencies(ctx)
+	deps, err := s.op.Dependencies(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ func (d *decoder) config(root ast.Node, c *Config) {
 	if v, ok := o.take("retention"); ok {
 		d.retention(v, &c.Retention)
 	}
+	d.api(o, c)
 	o.entries = slices.DeleteFunc(o.entries, func(e entry) bool { return strings.HasPrefix(e.key, "x-") })
 	o.done()
 }

@@ -25,6 +25,7 @@ func Default() *Config {
 			Keys:      2160 * time.Hour,
 			Audit:     8760 * time.Hour,
 		},
+		API: defaultAPI(),
 	}
 }
 

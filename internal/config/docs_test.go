@@ -13,6 +13,9 @@ const unknownEverywhere = `
 qqqqqqqqqqqqqqqq: 1
 redis: {qqqqqqqqqqqqqqqq: 1, assume: {qqqqqqqqqqqqqqqq: 1}}
 log: {qqqqqqqqqqqqqqqq: 1}
+tokens: [{qqqqqqqqqqqqqqqq: 1}]
+tls: {qqqqqqqqqqqqqqqq: 1}
+api: {qqqqqqqqqqqqqqqq: 1}
 dependencies:
   payrail:
     qqqqqqqqqqqqqqqq: 1

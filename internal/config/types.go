@@ -24,6 +24,10 @@ type Config struct {
 	Kinds         map[jobs.Kind]*Kind             // at least one, unless no file was read
 	Retention     Retention
 
+	Tokens []Token // who may use the HTTP API; none: it is served on loopback alone, to whoever is there; the default
+	TLS    TLS
+	API    API
+
 	Path string // the file it came from; "" if it came from none
 
 	source *source // where each value stands, for errors found after loading; nil if it came from no file

@@ -64,6 +64,7 @@ func (c *Config) validate(needURL bool) error {
 		v.kind("operations."+string(name), c.Kinds[name])
 	}
 	v.retention()
+	v.api()
 	return c.source.err(v.findings)
 }
 

@@ -36,6 +36,7 @@ func (c *Config) Warnings() []string {
 // which joins these to its own.
 func (c *Config) Warned() []Warning {
 	w := &warnings{}
+	w.api(c)
 	for _, name := range slices.Sorted(maps.Keys(c.Dependencies)) {
 		w.dependency(c, c.Dependencies[name])
 	}

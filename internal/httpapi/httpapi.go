@@ -1,14 +1,9 @@
-// Package httpapi serves what a worker shows over HTTP on listen: /livez (the
-// process runs), /readyz (it can do its work, or the reasons why not) and /metrics.
-//
-// These three tell nothing about operations and need no token, so they may listen
-// on any address. What is ready, and the metrics, are handed in: the package knows
-// neither Redis nor the worker.
 package httpapi
 
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -27,12 +22,15 @@ const (
 	maxInFlight    = 32
 )
 
-// Options are what a server shows. All fields but Log are required. The functions
-// are called for each request, from several goroutines, and must not block.
+// Options are what a server shows. All fields but API, TLS and Log are required. The
+// functions are called for each request, from several goroutines, and must not block.
 type Options struct {
 	AliveFunc func() error    // an error: only a restart can help
 	ReadyFunc func() []string // why the worker cannot do its work now, a line each; none: it can
 	Metrics   http.Handler
+
+	API *API        // nil: nothing is served below /v1
+	TLS *tls.Config // see [LoadTLS]; nil: without
 
 	Log *slog.Logger // gets what net/http has to say; nil: silent
 }
@@ -42,15 +40,22 @@ type Server struct {
 	http     *http.Server
 	listener net.Listener
 	log      *slog.Logger
+	door     *door         // nil: no API
 	done     chan struct{} // closed when serving has ended
 }
 
 // Serve serves l in the background until [Server.Close], which closes it.
 func Serve(l net.Listener, o Options) *Server {
 	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	mux := handler(o)
+	var d *door
+	if o.API != nil {
+		d = newDoor(*o.API, onLoopback(l.Addr()), log)
+		mux.Handle("/v1/", d)
+	}
 	s := &Server{
 		http: &http.Server{
-			Handler:           handler(o),
+			Handler:           mux,
 			ReadHeaderTimeout: headerTimeout,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,
@@ -60,15 +65,34 @@ func Serve(l net.Listener, o Options) *Server {
 		},
 		listener: l,
 		log:      log,
+		door:     d,
 		done:     make(chan struct{}),
 	}
+	s.http.TLSConfig = o.TLS
 	go s.serve() // ended by Close, which waits for done
 	return s
 }
 
+// Access says in words who may use the API.
+func (s *Server) Access() string {
+	switch {
+	case s.door == nil:
+		return "not served"
+	case len(s.door.Tokens) > 0:
+		return "tokens"
+	case s.door.access.loopback:
+		return "whoever is on this machine"
+	}
+	return "refused: this address is reached from other machines, and there are no tokens"
+}
+
 func (s *Server) serve() {
 	defer close(s.done)
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	serve := s.http.Serve
+	if s.http.TLSConfig != nil {
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
+	if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		s.log.LogAttrs(context.Background(), slog.LevelError, "health and metrics are no longer served", slog.Any("err", err))
 	}
 }
@@ -76,6 +100,9 @@ func (s *Server) serve() {
 // Close takes no new request, waits for those under way until ctx ends, then cuts
 // them. Idempotent.
 func (s *Server) Close(ctx context.Context) error {
+	if s.door != nil {
+		s.door.close() // else its streams would last as long as ctx
+	}
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = s.http.Close()
@@ -84,7 +111,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-func handler(o Options) http.Handler {
+func handler(o Options) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { alive(w, o.AliveFunc()) })
 	limited := limit(maxInFlight)

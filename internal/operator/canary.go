@@ -1,4 +1,4 @@
-package cli
+package operator
 
 import (
 	"context"
@@ -9,12 +9,22 @@ import (
 	"redrive/internal/ledger"
 )
 
-// canary is what became of the first few of a requeue, as JSON.
-type canary struct {
+// Canary is what became of the first few of a requeue, as JSON.
+type Canary struct {
 	Operations int    `json:"operations"`
 	Succeeded  int    `json:"succeeded"`
 	Failed     string `json:"failed"`    // why the rest was left as it was; "" when all succeeded
 	Untouched  int    `json:"untouched"` // operations that were left as they were
+}
+
+// CanaryError ends a requeue whose canaries did not all succeed.
+type CanaryError struct {
+	Why       string
+	Untouched int // operations that were left as they were
+}
+
+func (e *CanaryError) Error() string {
+	return fmt.Sprintf("canary: %s; %s left as they were", e.Why, operations(e.Untouched))
 }
 
 // How often it is looked whether the canaries have ended: soon first, for those
@@ -24,21 +34,21 @@ const (
 	canaryLookMax = 2 * time.Second
 )
 
-// canaried requeues set[:n] first, n as many as it takes for f.canary of them to be
+// canaried requeues set[:n] first, n as many as it takes for p.Canary of them to be
 // on their way, waits for them, and requeues the rest only if all of them succeeded.
-func (r *requeueRun) canaried(ctx context.Context, set []chosen, f *requeueFlags) (results []result, c *canary, err error) {
-	c = &canary{}
+func (r *requeueRun) canaried(ctx context.Context, set []Chosen, p Plan) (results []Result, c *Canary, err error) {
+	c = &Canary{}
 	next := 0
 	var birds []jobs.ID
-	for len(birds) < f.canary && next < len(set) {
-		part := set[next:min(next+f.canary-len(birds), len(set))]
+	for len(birds) < p.Canary && next < len(set) {
+		part := set[next:min(next+p.Canary-len(birds), len(set))]
 		done, err := r.all(ctx, part)
 		results = append(results, done...)
 		if err != nil {
 			return results, c, err
 		}
 		for _, d := range done {
-			if d.Result == resultDone {
+			if d.Result == ResultDone {
 				birds = append(birds, d.Operation)
 			}
 		}
@@ -46,8 +56,8 @@ func (r *requeueRun) canaried(ctx context.Context, set []chosen, f *requeueFlags
 	}
 	c.Operations = len(birds)
 	rest := set[next:]
-	r.s.p.say("requeued %s first, batch %s; waiting for what becomes of them (at most %s)", count(len(birds), "operation"), r.who.Batch, f.canaryWait)
-	why, err := r.await(ctx, birds, c, f.canaryWait)
+	r.u.wait(len(birds), true)
+	why, err := r.await(ctx, birds, c, p.CanaryWait)
 	if err != nil {
 		c.Untouched = len(rest)
 		return results, c, err
@@ -57,24 +67,25 @@ func (r *requeueRun) canaried(ctx context.Context, set []chosen, f *requeueFlags
 		if err := r.u.phase(ctx, ledger.PhaseCanaryFailed); err != nil {
 			return results, c, err
 		}
-		return results, c, &failure{exitConflict, fmt.Errorf("canary: %s; %s left as they were", why, count(len(rest), "operation"))}
+		return results, c, &CanaryError{why, len(rest)}
 	}
 	if err := r.u.phase(ctx, ledger.PhaseRunning); err != nil {
 		return results, c, err
 	}
+	r.u.wait(0, false)
 	done, err := r.all(ctx, rest)
 	return append(results, done...), c, err
 }
 
 // await waits until all birds have ended, and says why the rest must not follow; ""
 // when all succeeded. It ends early with the first that did not.
-func (r *requeueRun) await(ctx context.Context, birds []jobs.ID, c *canary, patience time.Duration) (why string, err error) {
+func (r *requeueRun) await(ctx context.Context, birds []jobs.ID, c *Canary, patience time.Duration) (why string, err error) {
 	deadline := time.Now().Add(patience)
 	for look := canaryLook; ; look = min(2*look, canaryLookMax) {
 		if err := r.u.stopped(ctx); err != nil {
 			return "", err
 		}
-		set, err := r.s.named(ctx, birds)
+		set, err := r.o.named(ctx, birds)
 		if err != nil {
 			return "", err
 		}
@@ -82,12 +93,12 @@ func (r *requeueRun) await(ctx context.Context, birds []jobs.ID, c *canary, pati
 		c.Succeeded = 0
 		for _, b := range set {
 			switch {
-			case b.op == nil:
-				return fmt.Sprintf("%s is gone", b.place.ID), nil
-			case b.op.State == jobs.Succeeded:
+			case b.Op == nil:
+				return fmt.Sprintf("%s is gone", b.Place.ID), nil
+			case b.Op.State == jobs.Succeeded:
 				c.Succeeded++
-			case b.op.State.Ended():
-				return fmt.Sprintf("%s is %s", b.place.ID, stateText(b.op)), nil
+			case b.Op.State.Ended():
+				return fmt.Sprintf("%s is %s", b.Place.ID, StateText(b.Op)), nil
 			default:
 				open++
 			}

@@ -1,0 +1,263 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"redrive/internal/config"
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+)
+
+// API is what is served below /v1. All fields but Version are required, where nothing
+// else is said.
+type API struct {
+	Ledger *ledger.Ledger
+	Kinds  []jobs.KindSpec // of the configuration, with their base URLs resolved
+	Tokens []config.Token  // none: loopback alone is served
+	Limits config.API
+
+	// FitFunc says why nothing may be taken in now, a line each; none: it may. It is
+	// called for each submission, from several goroutines, and must not block.
+	FitFunc func() []string
+
+	Version string // of the program, for the OpenAPI document; "": dev
+
+	// For tests; 0: the constants.
+	patience, lineTime, takeTime time.Duration
+}
+
+// Connections is how many connections to Redis an API of these limits may use at once.
+func Connections(c config.API) int {
+	const others = 2 + 8*maxBulk // the hub and what it is caught up with; the hands of bulk actions
+	return c.MaxRequests + importLanes*c.MaxImports + others
+}
+
+// door serves /v1.
+type door struct {
+	API
+	access access
+	log    *slog.Logger
+	mux    *http.ServeMux
+	kinds  *kinds
+	clock  *clock
+	hub    *hub
+	acting *actions
+
+	requests, imports, streams, bulks chan struct{} // one value per request under way; capacity: how many may be
+
+	stop    sync.Once
+	closing chan struct{} // closed by close
+}
+
+func newDoor(a API, loopback bool, log *slog.Logger) *door {
+	d := &door{API: a, access: access{a.Tokens, loopback}, log: log, mux: http.NewServeMux(), kinds: newKinds(a.Ledger, a.Kinds), clock: &clock{ledger: a.Ledger},
+		requests: make(chan struct{}, a.Limits.MaxRequests), imports: make(chan struct{}, a.Limits.MaxImports),
+		streams: make(chan struct{}, a.Limits.MaxEventStreams), bulks: make(chan struct{}, maxBulk), acting: newActions(), closing: make(chan struct{})}
+	d.hub = newHub(a.Ledger, d.kinds, log)
+	d.register(humago.New(d.mux, humaConfig(cmp.Or(a.Version, "dev"))))
+	return d
+}
+
+// close ends streams, imports and bulk actions, and refuses new requests. Idempotent.
+func (d *door) close() {
+	d.stop.Do(func() {
+		close(d.closing)
+		d.hub.stop()
+		d.acting.close()
+	})
+}
+
+// ServeHTTP lets in who may come in.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := &answer{ResponseWriter: w}
+	out.Header().Set("Cache-Control", "no-store")
+	out.Header().Set("X-Content-Type-Options", "nosniff")
+	defer func() {
+		fault := recover()
+		if fault == nil {
+			return
+		}
+		if err, ok := fault.(error); ok && (errors.Is(err, http.ErrAbortHandler) || r.Context().Err() != nil) {
+			panic(http.ErrAbortHandler) // the client went away while it was answered
+		}
+		d.log.LogAttrs(r.Context(), slog.LevelError, "a request met a fault of ours", slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()),
+			slog.Any("err", fault), slog.String("stack", string(debug.Stack())))
+		if out.begun {
+			panic(http.ErrAbortHandler) // so that the client cannot take it for a whole answer
+		}
+		internalProblem.because("it is in the worker's log").write(out)
+	}()
+	who, p := d.access.admit(r)
+	if p == nil {
+		p = d.check(r)
+	}
+	if p != nil {
+		p.write(out)
+		return
+	}
+	d.mux.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+}
+
+// check finds what is wrong with a request whatever its route makes of it.
+func (d *door) check(r *http.Request) *Problem {
+	select {
+	case <-d.closing:
+		return closing.because("the worker ends: ask another")
+	default:
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return malformed.at("query", errors.New("it is not percent-encoded as it must be"))
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return invalid.at("query."+name, errors.New("it is given more than once"))
+		}
+	}
+	if _, pattern := d.mux.Handler(r); pattern != "" {
+		return nil
+	}
+	// The mux knows what a path may be asked for, and says so only in an answer.
+	probe := &discard{header: http.Header{}}
+	d.mux.ServeHTTP(probe, r)
+	if allow := probe.header.Get("Allow"); allow != "" {
+		return badMethod.because("it knows %s", allow).with("Allow", allow)
+	}
+	return notFound.because("no such path: /v1/openapi.json tells which there are")
+}
+
+// rule is what a route asks of a request.
+type rule struct {
+	role    config.Role // "": none, a token is enough
+	takes   string      // type of the body; "": there is none
+	maxBody int64       // bytes; 0: the route reads the body itself
+	gives   string      // type of the answer
+	places  chan struct{}
+	streams bool // it bounds its time itself
+}
+
+type bodyKey struct{}
+
+// bodyOf is the body that a rule has read.
+func bodyOf(ctx context.Context) []byte {
+	body, _ := ctx.Value(bodyKey{}).([]byte)
+	return body
+}
+
+// guard makes a rule of a route's middleware.
+func (d *door) guard(u rule) func(huma.Context, func(huma.Context)) {
+	return func(c huma.Context, next func(huma.Context)) {
+		r, w := humago.Unwrap(c)
+		if p := u.refuse(r); p != nil {
+			p.write(w)
+			return
+		}
+		select {
+		case u.places <- struct{}{}:
+			defer func() { <-u.places }()
+		default:
+			busy.because("%d are being answered already", cap(u.places)).write(w)
+			return
+		}
+		if u.streams {
+			next(c)
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), d.Limits.Timeout)
+		defer cancel()
+		control := http.NewResponseController(w)
+		now := time.Now()
+		_ = control.SetReadDeadline(now.Add(d.Limits.Timeout)) // where there is no connection, there is no slow one
+		_ = control.SetWriteDeadline(now.Add(d.Limits.Timeout + writeTimeout))
+		if u.takes != "" {
+			body, p := readBody(w, r, u.maxBody)
+			if p != nil {
+				p.write(w)
+				return
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			ctx = context.WithValue(ctx, bodyKey{}, body)
+		}
+		next(huma.WithContext(c, ctx))
+	}
+}
+
+func (u rule) refuse(r *http.Request) *Problem {
+	if who := callerOf(r.Context()); u.role != "" && !who.may(u.role) {
+		return forbidden.because("token %s has not the role %s", who.name, u.role)
+	}
+	if !accepts(r.Header["Accept"], u.gives) {
+		return notAcceptable.at("header.Accept", fmt.Errorf("the answer is %s", u.gives))
+	}
+	if u.takes == "" {
+		return nil
+	}
+	if types := r.Header["Content-Type"]; len(types) != 1 || !isType(types[0], u.takes) {
+		return badMediaType.at("header.Content-Type", fmt.Errorf("want %s", u.takes))
+	}
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return badMediaType.at("header.Content-Encoding", errors.New("bodies are read as they are"))
+	}
+	return nil
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Problem) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err != nil {
+		return nil, bodyProblem(err)
+	}
+	return body, nil
+}
+
+// bodyProblem says why a body could not be read.
+func bodyProblem(err error) *Problem {
+	var large *http.MaxBytesError
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &large):
+		return tooLarge.because("more than %d bytes", large.Limit)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return tooSlow.because("the body did not come in time")
+	}
+	return malformed.because("the body ends before its end")
+}
+
+// answer knows whether its answer has begun.
+type answer struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (a *answer) WriteHeader(status int) {
+	a.begun = true
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.begun = true
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// discard keeps the headers of an answer.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(int)             {}

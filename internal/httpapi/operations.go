@@ -1,0 +1,324 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"redrive/internal/config"
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+	"redrive/internal/wire"
+)
+
+// maxDoings entries of a dependency's audit are read for a timeline, newest first: what
+// people did to one operation stands among what they did to all.
+const maxDoings = 50_000
+
+// maxNoteBytes bounds a note, which stays in the audit for a year.
+const maxNoteBytes = 1000
+
+func (d *door) registerOperations(api huma.API) {
+	serve(d, api, route{id: "list", method: http.MethodGet, path: "/v1/operations", tag: "operations",
+		summary: "List operations, newest first by when they entered their state",
+		rule:    rule{role: config.RoleRead}}, d.list)
+	serve(d, api, route{id: "get", method: http.MethodGet, path: "/v1/operations/{kind}/{key}", tag: "operations",
+		summary: "Show one operation with its timeline",
+		tell:    "With reveal=true the token needs the role operate too, and the look is written to the audit before anything is shown.",
+		rule:    rule{role: config.RoleRead}, problems: []problemKind{notFound}}, d.get)
+	serve(d, api, route{id: "timeline", method: http.MethodGet, path: "/v1/operations/{kind}/{key}/timeline", tag: "operations",
+		summary: "Tell all that happened to one operation",
+		rule:    rule{role: config.RoleRead}, problems: []problemKind{notFound}}, d.timeline)
+	serve(d, api, route{id: "cancel", method: http.MethodPost, path: "/v1/operations/{kind}/{key}/cancel", tag: "operations",
+		summary: "Stop an operation for good",
+		tell: "One that is being sent is stopped when that ends (pending). One that may have taken effect keeps the wish: it is asked about first (pending) or, " +
+			"where nobody can be asked, is a dead letter (unsafe) that a person must resolve.",
+		rule: rule{role: config.RoleOperate, takes: jsonType, maxBody: maxOrder}, problems: []problemKind{notFound, notInState, unsure}}, d.cancel)
+	serve(d, api, route{id: "reconcile", method: http.MethodPost, path: "/v1/operations/{kind}/{key}/reconcile", tag: "operations",
+		summary: "Have the dependency asked what became of an operation",
+		tell: "It may be one that only the dependency knows: it is asked about and nothing is sent for it; it ends succeeded or, where it was not applied, cancelled, " +
+			"and its key is free again.",
+		rule:     rule{role: config.RoleOperate, takes: jsonType, maxBody: maxOrder},
+		problems: []problemKind{notInState, notFit, backlogFull, unsure}}, d.reconcile)
+}
+
+// OperationPath names one operation.
+type OperationPath struct {
+	Kind string `path:"kind" doc:"kind of the operation"`
+	Key  string `path:"key" doc:"its key, percent-encoded where it has a slash or another byte that a path cannot have"`
+}
+
+func (p OperationPath) id() (jobs.ID, error) {
+	if err := jobs.CheckName(p.Kind); err != nil {
+		return jobs.ID{}, invalid.at("path.kind", err)
+	}
+	if err := jobs.CheckKey(p.Key); err != nil {
+		return jobs.ID{}, invalid.at("path.key", err)
+	}
+	return jobs.ID{Kind: jobs.Kind(p.Kind), Key: jobs.Key(p.Key)}, nil
+}
+
+// OperationView is an operation as get shows it.
+type OperationView struct {
+	jobs.Operation
+	Request *Revealed         `json:"request,omitempty" doc:"what is sent, with reveal=true"`
+	Answers map[string]string `json:"answers,omitempty" doc:"bodies of answers by the number of their attempt, with reveal=true"`
+	Ref     *string           `json:"ref,omitempty" doc:"what a person gave as proof"`
+	Unsafe  string            `json:"resend_unsafe,omitempty" doc:"why one more send would not be safe"`
+	Cut     bool              `json:"timeline_cut,omitempty" doc:"what people did long ago may be missing in the timeline"`
+}
+
+// Revealed is the request of an operation.
+type Revealed struct {
+	Method      string            `json:"method"`
+	Path        string            `json:"path"`
+	ContentType string            `json:"content_type"`
+	Headers     map[string]string `json:"headers"`
+	Params      map[string]string `json:"params"`
+	Body        string            `json:"body" doc:"empty if it is no text"`
+	BodyBase64  string            `json:"body_base64,omitempty" doc:"of a body that is no text"`
+}
+
+type getInput struct {
+	OperationPath
+	Reveal bool `query:"reveal" doc:"show request and answers too"`
+}
+
+func (d *door) get(ctx context.Context, in *getInput) (*body[OperationView], error) {
+	who := callerOf(ctx)
+	if in.Reveal && !who.may(config.RoleOperate) {
+		return nil, forbidden.because("token %s has not the role %s, which reveal=true needs", who.name, config.RoleOperate)
+	}
+	detail, spec, err := d.find(ctx, in.OperationPath)
+	if err != nil {
+		return nil, err
+	}
+	if in.Reveal { // before anything is shown: who cannot be written down sees nothing
+		if err := d.Ledger.Note(ctx, detail.Dependency, detail.ID().String(), wire.ActionReveal, ledger.Actor{By: who.name}); err != nil {
+			return nil, err
+		}
+	}
+	cut, err := d.tellDoings(ctx, detail)
+	if err != nil {
+		return nil, err
+	}
+	now, err := d.Ledger.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	view := OperationView{Operation: detail.Operation, Unsafe: detail.ResendUnsafe(spec, now), Cut: cut}
+	if detail.Ref != "" {
+		view.Ref = &detail.Ref
+	}
+	if !in.Reveal {
+		view.Operation = wire.Hidden(view.Operation)
+		return &body[OperationView]{view}, nil
+	}
+	view.Answers, view.Request = detail.Answers, revealed(detail.Request)
+	return &body[OperationView]{view}, nil
+}
+
+// revealed is nil where the request is gone.
+func revealed(r jobs.Request) *Revealed {
+	if r.Method == "" {
+		return nil
+	}
+	out := &Revealed{Method: r.Method, Path: r.Path, ContentType: r.ContentType, Headers: r.Headers, Params: r.Params}
+	if utf8.Valid(r.Body) {
+		out.Body = string(r.Body)
+	} else {
+		out.BodyBase64 = base64.StdEncoding.EncodeToString(r.Body)
+	}
+	return out
+}
+
+// find reads one operation. spec is its kind; nil if nobody knows it.
+func (d *door) find(ctx context.Context, p OperationPath) (*ledger.Detail, *jobs.KindSpec, error) {
+	id, err := p.id()
+	if err != nil {
+		return nil, nil, err
+	}
+	place, spec, err := d.kinds.place(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	detail, err := d.Ledger.Get(ctx, place.Dependency, id, spec)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil, notFound.because("%s: %s", id, ledger.ErrNotFound)
+	}
+	return detail, spec, err
+}
+
+// tellDoings puts what people did into a timeline, and reports whether some of it may be
+// missing.
+func (d *door) tellDoings(ctx context.Context, detail *ledger.Detail) (cut bool, err error) {
+	var since time.Time
+	if detail.CreatedAt != nil {
+		since = detail.CreatedAt.Time
+	}
+	doings, cut, err := d.Ledger.Doings(ctx, detail.Dependency, detail.ID(), since, maxDoings)
+	if err == nil {
+		detail.Timeline = wire.Timeline(detail.Timeline, doings)
+	}
+	return cut, err
+}
+
+// Timeline is all that happened to one operation.
+type Timeline struct {
+	Items []jobs.Event `json:"items" nullable:"false"`
+	Cut   bool         `json:"cut" doc:"what people did long ago may be missing"`
+}
+
+func (d *door) timeline(ctx context.Context, in *OperationPath) (*body[Timeline], error) {
+	detail, _, err := d.find(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	cut, err := d.tellDoings(ctx, detail)
+	if err != nil {
+		return nil, err
+	}
+	items := wire.Hidden(detail.Operation).Timeline
+	if items == nil {
+		items = []jobs.Event{}
+	}
+	return &body[Timeline]{Timeline{items, cut}}, nil
+}
+
+// Done is what came of an action on one operation.
+type Done struct {
+	Operation jobs.ID    `json:"operation"`
+	Result    string     `json:"result" enum:"done,pending,unsafe" doc:"pending: done when the attempt under way ends, or when its outcome is known; unsafe: a dead letter now, for a person to resolve"`
+	State     jobs.State `json:"state"`
+	Detail    string     `json:"detail"`
+}
+
+// Order is why somebody changes something.
+type Order struct {
+	Note string `json:"note" minLength:"1" maxLength:"1000" doc:"why, for the audit"`
+}
+
+// actor is who gives an order.
+func (o Order) actor(ctx context.Context) (ledger.Actor, error) {
+	switch {
+	case strings.TrimSpace(o.Note) == "":
+		return ledger.Actor{}, invalid.at("body.note", errors.New("it says why, and stays in the audit: it must not be blank"))
+	case len(o.Note) > maxNoteBytes:
+		return ledger.Actor{}, invalid.at("body.note", errors.New("more than 1000 bytes"))
+	}
+	return ledger.Actor{By: callerOf(ctx).name, Note: o.Note}, nil
+}
+
+type cancelInput struct {
+	OperationPath
+	Body Order
+}
+
+func (d *door) cancel(ctx context.Context, in *cancelInput) (*answered[Done], error) {
+	who, err := in.Body.actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := in.id()
+	if err != nil {
+		return nil, err
+	}
+	place, spec, err := d.kinds.place(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var of jobs.KindSpec // of a kind that nobody knows the record is kept for ever
+	if spec != nil {
+		of = *spec
+	}
+	done, err := d.storeFor(of).Cancel(ctx, place.Dependency, id, of.Retention, who)
+	if err != nil {
+		return nil, err
+	}
+	out, err := doneOf(id, done)
+	if err != nil {
+		return nil, err
+	}
+	if done.Verdict == ledger.DoneOK && done.State == jobs.Unresolved {
+		out.Body.Result, out.Status = "pending", http.StatusAccepted
+	}
+	if done.Verdict == ledger.DoneOK && done.State == jobs.Dead {
+		out.Body.Result = "unsafe"
+	}
+	return out, nil
+}
+
+// doneOf tells what came of an action, or what stands against it.
+func doneOf(id jobs.ID, done ledger.Done) (*answered[Done], error) {
+	var p *Problem
+	switch {
+	case done.Verdict == ledger.DoneMissing:
+		p = notFound.because("%s: %s", id, ledger.ErrNotFound)
+	case done.Verdict == ledger.DoneRefused:
+		p = notInState.because("%s is %s: %s", id, done.State, done.Detail)
+	case done.Unsure:
+		p = unsure.because("%s is %s, but not yet on the replicas asked for: a failover now could undo it, so look again once the replicas are back", id, done.State)
+	}
+	if p != nil {
+		p.State = done.State
+		return nil, p
+	}
+	out := &answered[Done]{http.StatusOK, Done{id, "done", done.State, done.Detail}}
+	if done.Verdict == ledger.DonePending {
+		out.Status, out.Body.Result = http.StatusAccepted, "pending"
+	}
+	return out, nil
+}
+
+type reconcileInput struct {
+	OperationPath
+	Body struct {
+		Order
+		FirstSentAt string `json:"first_sent_at,omitempty" format:"date-time" doc:"of what is not in the ledger: when it was first sent; now, if it is not known"`
+	}
+}
+
+func (d *door) reconcile(ctx context.Context, in *reconcileInput) (*answered[Done], error) {
+	who, err := in.Body.actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := in.id()
+	if err != nil {
+		return nil, err
+	}
+	var firstSent time.Time
+	if text := in.Body.FirstSentAt; text != "" {
+		if firstSent, err = time.Parse(time.RFC3339, text); err != nil {
+			return nil, invalid.at("body.first_sent_at", errors.New("not an RFC 3339 instant such as 2026-11-30T09:14:00Z"))
+		}
+	}
+	if p := d.fit(); p != nil { // what is not in the ledger is taken in
+		return nil, p
+	}
+	spec, err := d.kinds.spec(ctx, id.Kind, "path.kind")
+	if err != nil {
+		return nil, err
+	}
+	done, err := d.storeFor(spec).Reconcile(ctx, spec, id, firstSent, who)
+	if err != nil {
+		return nil, err
+	}
+	out, err := doneOf(id, done)
+	if err != nil {
+		return nil, err
+	}
+	if done.Verdict == ledger.DoneOK { // the ledger tells the state that it had
+		out.Body.State = jobs.Unresolved
+		if done.State == "" && done.Detail == "" {
+			out.Body.Detail = "not in the ledger: it is asked about, and nothing is sent for it"
+		}
+	}
+	return out, nil
+}
