@@ -99,15 +99,24 @@ func credentialOf(name string) string {
 func (d *doing) call(ctx context.Context, request jobs.Request) (Reply, gateway.Answer) {
 	span := d.c.tracer.Attempt(tracing.About{Dependency: d.spec.Dependency, ID: d.s.ID(), Correlation: d.s.CorrelationID, Traceparent: d.s.Traceparent}, 1, d.started)
 	request.Traceparent = span.Traceparent()
+	limit := d.timeout
+	if by, ok := ctx.Deadline(); ok { // the write-ahead has taken its part
+		limit = min(limit, time.Until(by)-d.c.o.Reserve)
+	}
+	if limit < terms.MS(d.spec.MinResponseMS) {
+		answer := gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseTooLate}, Err: "too little time was left for the attempt"}
+		span.EndAttempt(jobs.OutcomeNotSent, jobs.ClassOther, "", 0, answer.Err)
+		return Reply{}, answer
+	}
 	a := &Attempt{Operation: d.o, IdempotencyKey: request.IdempotencyKey, Header: http.Header{}, c: d.c, spec: d.spec, request: request,
-		sendBy: min(policy.SendWindow, d.deadline-terms.MS(d.spec.MinResponseMS)), timeout: d.timeout, started: d.started}
+		sendBy: min(policy.SendWindow, d.deadline-terms.MS(d.spec.MinResponseMS)), timeout: limit, started: d.started}
 	for name, value := range map[string]string{d.spec.KeyHeader: request.IdempotencyKey, "Redrive-Attempt": "1", "X-Correlation-Id": request.CorrelationID,
 		"Traceparent": request.Traceparent} {
 		if name != "" && value != "" {
 			a.Header.Set(name, value)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	reply, err := d.sendGuarded(ctx, a)
 	answer := a.seen(reply, err, time.Since(d.started))

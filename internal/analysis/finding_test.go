@@ -57,6 +57,7 @@ var flaws = map[string]struct {
 	"min-response-above-timeout": {file: file{dependency: "min_response: 4s"}},
 	"in-flight-below-slots":      {file: file{dependency: "max_in_flight: 9"}},
 	"slow-call-unreachable":      {file: file{dependency: "breaker: {slow_call: 3s}"}},
+	"tokens-in-the-open":         {file: file{top: "listen: 0.0.0.0:8080\ntokens: [{name: shop, roles: [submit], sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}]"}},
 	"plain-http":                 {file: file{dependency: `base_url: "http://api.payrail.example"`}},
 	"secret-in-file":             {file: file{dependency: "headers: {Authorization: Bearer hunter2}"}},
 	"deadline-below-timeout":     {file: file{kind: "idempotency: keyed, deadline: 2s"}, load: func(l *Load) { l.Outage = 0 }},
