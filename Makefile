@@ -31,20 +31,23 @@ build: ## build bin/worker and bin/enqueue, static
 demo: build ## watch operations being redelivered through a failing gateway (no Redis needed)
 	bin/worker demo
 
-# What has no goroutines of its own for the race detector to see: it runs much Lua in Go,
-# many times slower under it, or starts programs that are built without it. The
-# simulations play their whole short form without it.
-SEQUENTIAL = /internal/(sim/.*|ledger|budget|analysis|archtest)$$|/deploy$$|/examples.*
-# Those that wait most come first, so that the others run beside them.
-LONGEST = /internal/(worker|e2e)$$
+# What runs without the race detector: much Lua in Go, many times slower under it; programs
+# that are started and built without it; and what plays the parts together that have all
+# been raced in tests of their own. The simulations play their whole short form so.
+UNRACED = /internal/(sim/.*|ledger|budget|analysis|archtest|e2e|cli|rehearsal|outage|torture)$$|/deploy$$|/examples.*
+# Those that take longest come first, so that the others run beside them. What is raced
+# waits more than it computes: four tests of a package at once also on two cores.
+LONGEST = /internal/(worker|e2e|ledger)$$
+RACED_PARALLEL = 4
 
 .PHONY: test
 test: test-tools ## run every test, with the race detector where there is concurrency; a skipped test is a failure
 	@set -e; packages=$$(go list $(PKG)); \
-	sequential=$$(grep -E '$(SEQUENTIAL)' <<<"$$packages" || true); \
-	others=$$(grep -E '$(LONGEST)' <<<"$$packages" || true; grep -vE '$(SEQUENTIAL)|$(LONGEST)' <<<"$$packages" || true); \
-	if [ -n "$$sequential" ]; then go run ./scripts/gotest -timeout $(TEST_TIMEOUT) $$sequential; fi; \
-	if [ -n "$$others" ]; then go run ./scripts/gotest -race -timeout $(TEST_TIMEOUT) $$others; fi
+	packages=$$(grep -E '$(LONGEST)' <<<"$$packages" || true; grep -vE '$(LONGEST)' <<<"$$packages" || true); \
+	unraced=$$(grep -E '$(UNRACED)' <<<"$$packages" || true); \
+	raced=$$(grep -vE '$(UNRACED)' <<<"$$packages" || true); \
+	if [ -n "$$unraced" ]; then go run ./scripts/gotest -timeout $(TEST_TIMEOUT) $$unraced; fi; \
+	if [ -n "$$raced" ]; then go run ./scripts/gotest -race -parallel $(RACED_PARALLEL) -timeout $(TEST_TIMEOUT) $$raced; fi
 
 .PHONY: test-tools
 test-tools: ## install redis-server, prometheus, chromium and a C compiler through the package manager if missing
