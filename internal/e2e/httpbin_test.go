@@ -29,7 +29,8 @@ func TestAgainstHTTPBin(t *testing.T) {
 	}))
 	defer server.Close()
 
-	s := newSetting(t, redisServer(t).URL(), "money", server.URL, "")
+	// Half of what it answers is a failure: the breaker would decide how soon the third retry comes.
+	s := newSetting(t, redisServer(t).URL(), "money", server.URL, ", breaker: {min_calls: 1000000, consecutive: 0}")
 	statuses := map[string]string{"200": "", "400": "dead permanent", "404": "dead permanent", "429": "waiting", "500": "waiting", "503": "waiting"}
 	appendKinds(t, s, statuses)
 	s.worker(t)
