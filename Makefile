@@ -39,8 +39,6 @@ UNRACED = /internal/(sim/.*|ledger|budget|analysis|archtest|e2e|cli|rehearsal|ou
 # waits more than it computes: four tests of a package at once also on two cores.
 LONGEST = /internal/(worker|e2e|ledger)$$
 RACED_PARALLEL = 4
-# Of the others one mostly waits for the programs it has started.
-UNRACED_PACKAGES = 3
 
 .PHONY: test
 test: test-tools ## run every test, with the race detector where there is concurrency; a skipped test is a failure
@@ -48,7 +46,7 @@ test: test-tools ## run every test, with the race detector where there is concur
 	packages=$$(grep -E '$(LONGEST)' <<<"$$packages" || true; grep -vE '$(LONGEST)' <<<"$$packages" || true); \
 	unraced=$$(grep -E '$(UNRACED)' <<<"$$packages" || true); \
 	raced=$$(grep -vE '$(UNRACED)' <<<"$$packages" || true); \
-	if [ -n "$$unraced" ]; then go run ./scripts/gotest -p $(UNRACED_PACKAGES) -timeout $(TEST_TIMEOUT) $$unraced; fi; \
+	if [ -n "$$unraced" ]; then go run ./scripts/gotest -timeout $(TEST_TIMEOUT) $$unraced; fi; \
 	if [ -n "$$raced" ]; then go run ./scripts/gotest -race -parallel $(RACED_PARALLEL) -timeout $(TEST_TIMEOUT) $$raced; fi
 
 .PHONY: test-tools
