@@ -14,6 +14,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/redistest"
+	"redrive/internal/wire"
 )
 
 // lineOf is a charge as one line of a file.
@@ -392,7 +393,7 @@ func FuzzImport(f *testing.F) {
 				continue
 			}
 			text, before := line.text()
-			sub, err := decodeSubmission(text)
+			sub, err := wire.DecodeSubmission(text)
 			if err == nil {
 				kind, known := spec[sub.Kind]
 				if !known {

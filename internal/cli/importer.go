@@ -15,6 +15,7 @@ import (
 	"redrive/internal/policy"
 	"redrive/internal/terms"
 	"redrive/internal/tracing"
+	"redrive/internal/wire"
 )
 
 // lanes submit at the same time, so that Redis has work while replies travel. All
@@ -91,7 +92,7 @@ func (im *importer) read(ctx context.Context, in []chan item) error {
 			return &failure{exitUsage, err}
 		}
 		if line.tooLong {
-			err := at(0, "more than %d bytes, which no submission has", maxLineBytes)
+			err := fmt.Errorf("more than %d bytes, which no submission has", maxLineBytes)
 			if line.skipped() {
 				err = im.lines.rest(io.Discard)
 			} else {
@@ -129,7 +130,7 @@ func (im *importer) read(ctx context.Context, in []chan item) error {
 // decode returns nil for a line that is rejected.
 func (im *importer) decode(ctx context.Context, line inputLine) (*item, error) {
 	text, before := line.text()
-	sub, err := decodeSubmission(text)
+	sub, err := wire.DecodeSubmission(text)
 	if err != nil {
 		return nil, im.tally.reject(line, sub, column(text, before, err))
 	}
@@ -163,13 +164,13 @@ func (e *placedError) Unwrap() error { return e.err }
 // before text.
 func column(text []byte, before int, err error) *placedError {
 	offset := 0
-	var line *lineError
+	var line *wire.Error
 	var field *ledger.FieldError
 	switch {
 	case errors.As(err, &line):
-		offset = line.offset
+		offset = line.Offset
 	case errors.As(err, &field):
-		offset = locate(text, field.Field)
+		offset = wire.Locate(text, field.Field)
 	}
 	mark := 0
 	if before > 0 {

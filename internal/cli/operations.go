@@ -9,6 +9,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/operator"
+	"redrive/internal/wire"
 )
 
 // page is a list as JSON.
@@ -52,7 +53,7 @@ func (p *program) writeOperations(ops []jobs.Operation, cursor string, tabular f
 // hideSecrets masks what an error text may repeat of the payload.
 func hideSecrets(o *jobs.Operation) {
 	if o.Last != nil && o.Last.Error != nil {
-		text := masked(*o.Last.Error)
+		text := wire.Masked(*o.Last.Error)
 		last := *o.Last
 		last.Error = &text
 		o.Last = &last

@@ -9,6 +9,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/wire"
 )
 
 // What must never be seen by who did not ask for it (T86, this program's part).
@@ -119,7 +120,7 @@ func TestMaskedLeavesOrdinaryTextAlone(t *testing.T) {
 		"no answer within 3s":                              "no answer within 3s",
 		"dial tcp 10.0.0.7:443: connect: no route to host": "dial tcp 10.0.0.7:443: connect: no route to host",
 	} {
-		if got := masked(text); got != want {
+		if got := wire.Masked(text); got != want {
 			t.Errorf("%q\nbecomes %q\nwant    %q", text, got, want)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"redrive/internal/ledger"
 	"redrive/internal/operator"
 	"redrive/internal/terms"
+	"redrive/internal/wire"
 )
 
 func (p *program) showCommand() *cobra.Command {
@@ -188,7 +189,7 @@ func (s *session) shownOf(d *ledger.Detail, reveal, advise bool, now time.Time) 
 	out.Timeline = slices.Clone(out.Timeline)
 	for i, e := range out.Timeline {
 		if e.Note != nil {
-			note := masked(*e.Note)
+			note := wire.Masked(*e.Note)
 			out.Timeline[i].Note = &note
 		}
 	}

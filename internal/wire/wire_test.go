@@ -16,7 +16,7 @@ import (
 
 const full = `{"kind":"charge","key":"order-1001","body":{"amount":4200,"currency":"GBP"},"deadline":"2h","not_before":"2026-12-01T09:00:00Z",` +
 	`"attempted":{"id":"req-1","outcome":"unknown","attempts":1,"first_sent_at":"2026-11-30T09:14:00Z","class":"timeout","counted":true},` +
-	`"created_at":"2026-11-30T09:14:03Z","idempotency_key":"order-1001-charge","correlation_id":"checkout-77","credential":"m1","params":{"id":"x"},"headers":{"X-Account":"a1"},"new_attempt_of":"charge/order-1000"}`
+	`"created_at":"2026-11-30T09:14:03Z","idempotency_key":"order-1001-charge","correlation_id":"checkout-77","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","credential":"m1","params":{"id":"x"},"headers":{"X-Account":"a1"},"new_attempt_of":"charge/order-1000"}`
 
 func TestEveryFieldOfASubmissionIsRead(t *testing.T) {
 	t.Parallel()
@@ -57,6 +57,29 @@ func TestDecodingIsStrictAndSaysWhere(t *testing.T) {
 		if !errors.As(err, &wrong) || wrong.Offset != c.offset || wrong.Field != c.field || wrong.Malformed != c.malformed {
 			t.Errorf("%s: %#v, want offset %d, field %q, malformed %v", c.text, err, c.offset, c.field, c.malformed)
 		}
+	}
+}
+
+func TestFieldsAreFoundAgain(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string]string{
+		"kind": `"charge"`, "attempted.class": `"timeout"`, "params.id": `"x"`, "headers.X-Account": `"a1"`, "body": `{"amount"`,
+		"attempted.nothing": `{"id":"req-1"`, "nothing": `{"kind"`, "credential": `"m1"`,
+	} {
+		if at := Locate([]byte(full), field); !strings.HasPrefix(full[at:], want) {
+			t.Errorf("%s is said to stand at %q, want at %s", field, full[at:min(at+20, len(full))], want)
+		}
+	}
+}
+
+func TestNullIsAbsentAndABodyMayBeNull(t *testing.T) {
+	t.Parallel()
+	s, err := DecodeSubmission([]byte(`{"kind":"charge","key":"a","body":null,"body_text":null,"attempted":null,"params":null,"deadline":null}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(s.Body) != "null" || s.BodyText != nil || s.Attempted != nil || s.Params != nil || s.Deadline != "" {
+		t.Errorf("%+v", s)
 	}
 }
 
