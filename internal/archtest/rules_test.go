@@ -44,7 +44,7 @@ var order = []struct {
 	{[]string{"internal/ledger", "internal/policy"}, []string{"internal/terms"}, "what is published of a kind is read alike by whoever submits"},
 	{[]string{"internal/ledger", "internal/terms"}, []string{"internal/operator"},
 		"what a person asks of operations is done by one piece of code, whatever door it comes through; it never sends"},
-	{[]string{"internal/operator", "internal/config", "internal/tracing", "internal/otlp"}, []string{"internal/cli"},
+	{[]string{"internal/operator", "internal/wire", "internal/config", "internal/tracing", "internal/otlp"}, []string{"internal/cli"},
 		"enqueue writes and reads the ledger and never sends: it must not reach worker or gateway"},
 	{[]string{"internal/jobs", "internal/policy", "internal/ledger", "internal/budget", "internal/config", "internal/terms", "internal/gateway",
 		"internal/attempt", "internal/requestpath", "internal/tracing"}, []string{"."},
