@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"redrive/internal/analysis"
 	"redrive/internal/config"
+	"redrive/internal/httpapi"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 )
@@ -129,9 +132,49 @@ func (k *check) config(offline bool, load analysis.Load) {
 			k.resolved = true
 			k.ok("secrets: all there")
 		}
+		k.tls()
 	}
 	k.presets()
 	k.findings(load)
+}
+
+// expiresSoon is how long before its end a certificate is warned about: time enough for
+// whoever renews it by hand.
+const expiresSoon = 14 * 24 * time.Hour
+
+// tls reads the files that the API is to be served under.
+func (k *check) tls() {
+	leaf, err := httpapi.Leaf(k.c.TLS)
+	if err != nil {
+		k.wrong("%s", err)
+		return
+	}
+	if leaf == nil {
+		return
+	}
+	names := strings.Join(append(slices.Clone(leaf.DNSNames), addresses(leaf.IPAddresses)...), ", ")
+	if names == "" {
+		k.warn("tls: %s names no host: clients will refuse it", k.c.TLS.Cert)
+	}
+	const day = "2006-01-02 15:04 MST"
+	switch now := time.Now(); {
+	case now.After(leaf.NotAfter):
+		k.wrong("tls: %s ended %s", k.c.TLS.Cert, leaf.NotAfter.UTC().Format(day))
+	case now.Before(leaf.NotBefore):
+		k.wrong("tls: %s begins %s", k.c.TLS.Cert, leaf.NotBefore.UTC().Format(day))
+	case now.After(leaf.NotAfter.Add(-expiresSoon)):
+		k.warn("tls: %s ends %s", k.c.TLS.Cert, leaf.NotAfter.UTC().Format(day))
+	default:
+		k.ok("tls: %s for %s, until %s", k.c.TLS.Cert, names, leaf.NotAfter.UTC().Format(day))
+	}
+}
+
+func addresses(ips []net.IP) []string {
+	out := make([]string, len(ips))
+	for i, ip := range ips {
+		out[i] = ip.String()
+	}
+	return out
 }
 
 // presets shows what presets put into force, and where the file says something else.

@@ -60,6 +60,7 @@ var standalone = map[string]string{
 	"internal/jobs":            "the nouns are the ground floor: whatever they imported could never use them",
 	"internal/sandbox":         "the judge must not share code with what it judges",
 	"internal/redistest":       "tests of every package use it, so it must depend on none",
+	"internal/tlstest":         "tests of every package use it, so it must depend on none",
 	"internal/gateway/presets": "files and their names: config reads them, and config may not import gateway",
 	"internal/archtest":        "it reads sources, it does not run them",
 	"internal/console":         "the page talks to the API over HTTP only",
@@ -78,6 +79,7 @@ const mainWhy = "main hands over to one function, so that the program can run in
 // testsOnly are the packages that only test files may import.
 var testsOnly = map[string]string{
 	"internal/redistest": "it fails through testing.TB",
+	"internal/tlstest":   "it fails through testing.TB",
 	"internal/bench":     "it has only benchmarks",
 	"internal/e2e":       "it has no code",
 	"internal/torture":   "it has no code",

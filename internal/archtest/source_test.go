@@ -62,7 +62,7 @@ var readSources = sync.OnceValues(func() (*sources, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || rel == ".git" { // a file in a linked worktree
 			return nil
 		}
 		return s.add(rel)

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
@@ -37,6 +38,27 @@ func loadTLS(c config.TLS, log *slog.Logger, every time.Duration) (*tls.Config, 
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: k.get}, nil
 }
 
+// Leaf returns the certificate of the server that the files of c hold, as they are now.
+// nil where c names none. An error when they cannot be read, or do not belong together.
+func Leaf(c config.TLS) (*x509.Certificate, error) {
+	if c == (config.TLS{}) {
+		return nil, nil
+	}
+	pair, err := readPair(c)
+	if err != nil {
+		return nil, err
+	}
+	return pair.Leaf, nil
+}
+
+func readPair(c config.TLS) (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("tls: certificate %s with key %s: %w", c.Cert, c.Key, err)
+	}
+	return pair, nil
+}
+
 // certificate is the one in force.
 type certificate struct {
 	files config.TLS
@@ -70,9 +92,9 @@ func (k *certificate) look() (stamp, error) {
 // load needs mu, or to be alone.
 func (k *certificate) load(s stamp) error {
 	k.read, k.lookedAt = s, time.Now()
-	pair, err := tls.LoadX509KeyPair(k.files.Cert, k.files.Key)
+	pair, err := readPair(k.files)
 	if err != nil {
-		return fmt.Errorf("tls: certificate %s with key %s: %w", k.files.Cert, k.files.Key, err)
+		return err
 	}
 	k.now = &pair
 	return nil

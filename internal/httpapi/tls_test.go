@@ -2,14 +2,8 @@ package httpapi
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -19,36 +13,14 @@ import (
 
 	"redrive/internal/config"
 	"redrive/internal/redistest"
+	"redrive/internal/tlstest"
 )
-
-// writeCertificate writes a new one of this serial number for 127.0.0.1.
-func writeCertificate(t *testing.T, files config.TLS, serial int64) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, block := range map[string]*pem.Block{files.Cert: {Type: "CERTIFICATE", Bytes: cert}, files.Key: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 func TestACertificateIsReadAgainWhenItChanges(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
-	writeCertificate(t, files, 1)
+	tlstest.Write(t, files.Cert, files.Key, tlstest.Loopback(1))
 	const every = 50 * time.Millisecond
 	c, err := loadTLS(files, slog.New(slog.DiscardHandler), every)
 	if err != nil {
@@ -86,14 +58,14 @@ func TestACertificateIsReadAgainWhenItChanges(t *testing.T) {
 		t.Fatalf("the certificate is %d, want %d", serial(), want)
 	}
 	await(1)
-	writeCertificate(t, files, 2)
+	tlstest.Write(t, files.Cert, files.Key, tlstest.Loopback(2))
 	await(2)
 	if err := os.WriteFile(files.Cert, []byte("half written"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * every)
 	await(2) // what cannot be read changes nothing
-	writeCertificate(t, files, 3)
+	tlstest.Write(t, files.Cert, files.Key, tlstest.Loopback(3))
 	await(3)
 
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}} // it is our own
@@ -117,7 +89,7 @@ func TestACertificateThatCannotBeReadStopsTheStart(t *testing.T) {
 	} else {
 		says(t, err.Error(), "tls.crt")
 	}
-	writeCertificate(t, files, 1)
+	tlstest.Write(t, files.Cert, files.Key, tlstest.Loopback(1))
 	if err := os.WriteFile(files.Key, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +105,7 @@ func TestStreamsWorkOverHTTP2(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
-	writeCertificate(t, files, 1)
+	tlstest.Write(t, files.Cert, files.Key, tlstest.Loopback(1))
 	c, err := LoadTLS(files, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
