@@ -17,6 +17,7 @@ import (
 	"redrive/internal/httpapi"
 	"redrive/internal/ledger"
 	"redrive/internal/metrics"
+	"redrive/internal/picture"
 	"redrive/internal/rehearsal"
 	"redrive/internal/sandbox"
 )
@@ -141,7 +142,7 @@ func (p *program) demo(ctx context.Context, o rehearsal.Options, output string) 
 	const nothing = slog.LevelError + 1
 	wanted := p.flags.LogLevel != "" || p.getenv(config.EnvLogLevel) != ""
 	o.ShowFunc = rehearsal.Lines(p.stderr)
-	if columns(p.stderr) >= rehearsal.TableWidth && !wanted {
+	if columns(p.stderr) >= picture.Width && !wanted {
 		o.ShowFunc = rehearsal.Table(p.stderr, colour(p.stderr, p.getenv))
 	}
 	log, err := p.flagLogger(nothing)

@@ -17,6 +17,7 @@ import (
 
 	"redrive/internal/config"
 	"redrive/internal/outage"
+	"redrive/internal/picture"
 	"redrive/internal/rehearsal"
 )
 
@@ -123,7 +124,7 @@ func (p *program) rehearse(ctx context.Context, o outage.Options, folder, output
 	const nothing = slog.LevelError + 1
 	wanted := p.flags.LogLevel != "" || p.getenv(config.EnvLogLevel) != ""
 	o.ShowFunc = outage.Lines(p.stderr)
-	if columns(p.stderr) >= outage.TableWidth && !wanted {
+	if columns(p.stderr) >= picture.Width && !wanted {
 		o.ShowFunc = outage.Table(p.stderr, colour(p.stderr, p.getenv))
 	}
 	if o.Log, err = p.flagLogger(nothing); err != nil {

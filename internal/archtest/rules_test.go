@@ -37,9 +37,9 @@ var order = []struct {
 	{[]string{"internal/ledger"}, []string{"internal/wire"}, "what both doors read and show as JSON is written once; it decides nothing"},
 	{[]string{"internal/ledger", "internal/terms", "internal/config", "internal/operator", "internal/wire"}, []string{"internal/httpapi"},
 		"the API is a door as enqueue is: it writes and reads the ledger and never sends, so it must not reach worker or gateway"},
-	{[]string{"internal/gateway", "internal/worker", "internal/sandbox"}, []string{"internal/rehearsal"},
+	{[]string{"internal/gateway", "internal/worker", "internal/sandbox", "internal/picture"}, []string{"internal/rehearsal"},
 		"a rehearsal plays against the real parts"},
-	{[]string{"internal/gateway", "internal/worker", "internal/sandbox", "internal/rehearsal", "internal/requestpath"}, []string{"internal/outage"},
+	{[]string{"internal/gateway", "internal/worker", "internal/sandbox", "internal/rehearsal", "internal/requestpath", "internal/picture"}, []string{"internal/outage"},
 		"an outage is played against the real parts, the request path's among them, on the store of the rehearsal"},
 	{[]string{"internal/ledger", "internal/policy"}, []string{"internal/terms"}, "what is published of a kind is read alike by whoever submits"},
 	{[]string{"internal/ledger", "internal/terms"}, []string{"internal/operator"},
@@ -51,7 +51,7 @@ var order = []struct {
 		"the client is linked into other people's programs: nothing that only a worker needs may come along"},
 	{[]string{"."}, []string{"examples/checkout"}, "an example knows what any service knows: the public client"},
 	{[]string{"internal/jobs", "internal/policy", "internal/luascript", "internal/budget", "internal/dedupe", "internal/ledger", "internal/gateway",
-		"internal/worker", "internal/operator", "internal/otlp", "internal/config", "internal/analysis", "internal/httpapi", "internal/console", "internal/sandbox", "internal/rehearsal", "internal/outage", "internal/metrics"},
+		"internal/worker", "internal/operator", "internal/otlp", "internal/config", "internal/analysis", "internal/httpapi", "internal/console", "internal/sandbox", "internal/rehearsal", "internal/outage", "internal/picture", "internal/metrics"},
 		[]string{"internal/app"}, "app is the composition root of worker: it alone sees everything"},
 }
 
@@ -61,6 +61,7 @@ var standalone = map[string]string{
 	"internal/sandbox":         "the judge must not share code with what it judges",
 	"internal/redistest":       "tests of every package use it, so it must depend on none",
 	"internal/tlstest":         "tests of every package use it, so it must depend on none",
+	"internal/picture":         "it draws texts, whatever they are about",
 	"internal/gateway/presets": "files and their names: config reads them, and config may not import gateway",
 	"internal/archtest":        "it reads sources, it does not run them",
 	"internal/console":         "the page talks to the API over HTTP only",

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"redrive/internal/picture"
 )
 
 // Lines returns an [Options.ShowFunc] that writes one line for every fifteen seconds
@@ -38,33 +40,15 @@ func (p Progress) time() string {
 	return instant(p.At) + " of " + instant(p.Took)
 }
 
-// TableWidth is how many columns a terminal needs for [Table]: a line that wraps
-// would spoil the redrawing.
-const TableWidth = 80
-
 // Table returns an [Options.ShowFunc] that draws a table and redraws it in place: for
-// terminals. Colour: whether it may use any.
+// terminals of at least [picture.Width] columns. Colour: whether it may use any.
 func Table(w io.Writer, colour bool) func(Progress) {
-	height := 0
-	return func(p Progress) {
-		text := drawProgress(p, colour)
-		if height > 0 {
-			fmt.Fprintf(w, "\x1b[%dA\x1b[J", height) // up to its first line, clear what is below
-		}
-		height = strings.Count(text, "\n")
-		_, _ = io.WriteString(w, text) // a picture: if it cannot be drawn, the report still can
-	}
+	return picture.InPlace(w, func(p Progress) string { return drawProgress(p, picture.Brush(colour)) })
 }
 
 const barWidth = 40
 
-func drawProgress(p Progress, colour bool) string {
-	paint := func(code, text string) string {
-		if !colour {
-			return text
-		}
-		return "\x1b[" + code + "m" + text + "\x1b[0m"
-	}
+func drawProgress(p Progress, brush picture.Brush) string {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleRounded)
 	head, calls := table.Row{"calls of"}, table.Row{""}
@@ -75,15 +59,10 @@ func drawProgress(p Progress, colour bool) string {
 	}
 	t.AppendHeader(head)
 	t.AppendRow(calls)
-	done := 0
-	if p.Took > 0 {
-		done = min(int(p.At*barWidth/p.Took), barWidth)
-	}
-	bar := paint("36", strings.Repeat("█", done)) + strings.Repeat("░", barWidth-done)
-	breaker := paint("32", p.Breaker)
+	breaker := brush.Paint(picture.Green, p.Breaker)
 	if p.Breaker != breakerLevels[0] {
-		breaker = paint("31", strings.ReplaceAll(p.Breaker, "_", " "))
+		breaker = brush.Paint(picture.Red, strings.ReplaceAll(p.Breaker, "_", " "))
 	}
 	return fmt.Sprintf("%s\n%s %s  %s\nredrive: %.0f tokens · breaker %s · backlog %d\n",
-		t.Render(), bar, p.time(), p.Part, p.Tokens, breaker, p.Backlog)
+		t.Render(), brush.Bar(barWidth, p.At.Milliseconds(), p.Took.Milliseconds()), p.time(), p.Part, p.Tokens, breaker, p.Backlog)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"redrive/internal/jobs"
+	"redrive/internal/picture"
 	"redrive/internal/sandbox"
 )
 
@@ -36,36 +37,18 @@ func Lines(w io.Writer) func(Progress) {
 // shown are the states that a rehearsal can see: nobody cancels.
 var shown = []jobs.State{jobs.Waiting, jobs.Released, jobs.Attempting, jobs.Unresolved, jobs.Succeeded, jobs.Dead}
 
-// TableWidth is how many columns a terminal needs for [Table]: a line that wraps
-// would spoil the redrawing.
-const TableWidth = 80
-
-// Table returns a [Options.ShowFunc] that draws a table and redraws it in place:
-// for terminals. Colour: whether it may use any.
+// Table returns an [Options.ShowFunc] that draws a table and redraws it in place: for
+// terminals of at least [picture.Width] columns. Colour: whether it may use any.
 func Table(w io.Writer, colour bool) func(Progress) {
-	height := 0
-	return func(p Progress) {
-		text := drawTable(p, colour)
-		if height > 0 {
-			fmt.Fprintf(w, "\x1b[%dA\x1b[J", height) // up to its first line, clear what is below
-		}
-		height = strings.Count(text, "\n")
-		_, _ = io.WriteString(w, text) // a picture: if it cannot be drawn, the report still can
-	}
+	return picture.InPlace(w, func(p Progress) string { return drawTable(p, picture.Brush(colour)) })
 }
 
 const barWidth = 36
 
-func drawTable(p Progress, colour bool) string {
-	paint := func(code, text string) string {
-		if !colour {
-			return text
-		}
-		return "\x1b[" + code + "m" + text + "\x1b[0m"
-	}
-	gateway := paint("32", faultText(p))
+func drawTable(p Progress, brush picture.Brush) string {
+	gateway := brush.Paint(picture.Green, faultText(p))
 	if p.Fault != sandbox.None {
-		gateway = paint("31", faultText(p))
+		gateway = brush.Paint(picture.Red, faultText(p))
 	}
 	t := table.NewWriter()
 	t.SetStyle(table.StyleRounded)
@@ -75,13 +58,8 @@ func drawTable(p Progress, colour bool) string {
 	}
 	t.AppendHeader(header)
 	t.AppendRow(counts)
-	done := 0
-	if p.Total > 0 {
-		done = min(p.Ended()*barWidth/p.Total, barWidth)
-	}
-	bar := paint("36", strings.Repeat("█", done)) + strings.Repeat("░", barWidth-done)
 	return fmt.Sprintf("%s\n%s %3d %%  %.1f s · %d of %d handed over\ngateway: %s · %d requests, %d charged · %.0f tokens\nstore: %s\n",
-		t.Render(), bar, p.Ended()*100/max(p.Total, 1), p.Elapsed.Seconds(), p.Handed, p.Total,
+		t.Render(), brush.Bar(barWidth, int64(p.Ended()), int64(p.Total)), p.Ended()*100/max(p.Total, 1), p.Elapsed.Seconds(), p.Handed, p.Total,
 		gateway, p.Requests, p.Effects, p.Tokens, p.Store)
 }
 
