@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/operator"
+	"redrive/internal/wire"
 )
 
 func (p *program) auditCommand() *cobra.Command {
@@ -97,34 +97,11 @@ func (p *program) audit(ctx context.Context, about, since string, limit int64) (
 			return nil, err
 		}
 		for _, e := range entries {
-			out = append(out, tell(e))
+			out = append(out, wire.Told(e))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b ledger.AuditEntry) int { return cmp.Compare(millis(a.At), millis(b.At)) })
 	return out[max(0, len(out)-int(limit)):], nil
-}
-
-// tell puts what the gate's scripts wrote down into people's words and units.
-func tell(e ledger.AuditEntry) ledger.AuditEntry {
-	switch {
-	case e.Action == "override" || e.Action == "clear":
-		e.From, e.To = overrideText(e.From), overrideText(e.To)
-	case e.Action == "resume" && e.Operation != "-":
-		e.Action, e.Operation = "resume credential "+e.Operation, "-"
-	}
-	return e
-}
-
-// overrideText shows a stored override, with or without the instant at which it ends.
-func overrideText(stored string) string {
-	if strings.Contains(strings.SplitN(stored, " ", 2)[0], "=") {
-		return valuesText(budget.ReadOverride("0 " + stored).Values)
-	}
-	o := budget.ReadOverride(stored)
-	if len(o.Values) == 0 {
-		return stored
-	}
-	return valuesText(o.Values) + " until " + instant(jobs.AtMS(o.UntilMS))
 }
 
 func millis(i *jobs.Instant) int64 {

@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
-	"redrive/internal/ledger"
-	"redrive/internal/operator"
 )
 
 func (p *program) exportCommand() *cobra.Command {
@@ -91,39 +89,23 @@ func (p *program) export(ctx context.Context, cmd *cobra.Command, f *filters, pa
 // exportLines writes submissions. It reads a few at a time: with their bodies they
 // may be more than memory holds.
 func (s *session) exportLines(ctx context.Context, w io.Writer, ops []jobs.Operation, filter string) error {
-	byDependency := map[jobs.Dependency]int{}
-	for i := range ops {
-		byDependency[ops[i].Dependency]++
-	}
-	for dep, n := range byDependency {
-		action := fmt.Sprintf("export %s with payload (%s)", count(n, "operation"), operator.AllMatching(filter))
-		if err := s.ledger.Note(ctx, dep, "-", action, ledger.Actor{By: s.p.by()}); err != nil {
-			return err
-		}
+	if err := s.op.NoteExport(ctx, ops, filter, s.p.by()); err != nil {
+		return err
 	}
 	written, left := 0, 0
 	const chunk = 100
 	for from := 0; from < len(ops); from += chunk {
-		var places []ledger.Place
-		for i := range ops[from:min(from+chunk, len(ops))] {
-			o := &ops[from+i]
-			places = append(places, ledger.Place{Dependency: o.Dependency, ID: o.ID()})
-		}
-		details, err := s.ledger.Details(ctx, places, s.known)
+		exported, err := s.op.Export(ctx, ops[from:min(from+chunk, len(ops))])
 		if err != nil {
 			return err
 		}
-		for _, d := range details {
-			if d == nil || d.State != jobs.Dead {
-				continue // it moved on meanwhile
-			}
-			sub, err := d.Submission(s.op.SpecOf(d.Kind))
-			if err != nil {
+		for _, e := range exported {
+			if e.Err != nil {
 				left++
-				s.p.say("not exported: %s", err)
+				s.p.say("not exported: %s", e.Err)
 				continue
 			}
-			if err := writeSubmission(w, sub); err != nil {
+			if err := writeSubmission(w, e.Submission); err != nil {
 				return err
 			}
 			written++

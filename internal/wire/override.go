@@ -40,16 +40,18 @@ type limit struct {
 	name      string // of the override
 	scale     int64  // stored units in one of people's
 	low, high float64
+	per       string // unit, behind the number
+	nought    string // what 0 means, where it is not just none
 }
 
 // limits lists what may be replaced. The bounds are those of the configuration.
 var limits = []limit{
-	{budget.OverrideRatio, 1000, 0, 1},
-	{budget.OverrideCap, 1, 1, 1_000_000},
-	{budget.OverrideFloor, 1000, 0, 10_000},
-	{budget.OverrideRate, 1000, 0, 1_000_000},
-	{budget.OverrideDrain, 1000, 0, 10_000},
-	{budget.OverrideInFlight, 1, 0, 1_000_000},
+	{name: budget.OverrideRatio, scale: 1000, high: 1},
+	{name: budget.OverrideCap, scale: 1, low: 1, high: 1_000_000},
+	{name: budget.OverrideFloor, scale: 1000, high: 10_000, per: "/s"},
+	{name: budget.OverrideRate, scale: 1000, high: 1_000_000, per: "/s", nought: "no limit"},
+	{name: budget.OverrideDrain, scale: 1000, high: 10_000, per: "/s", nought: "shut"},
+	{name: budget.OverrideInFlight, scale: 1, high: 1_000_000, nought: "no limit"},
 }
 
 // StoredLimits turns limits as people write them, by the names of
@@ -79,4 +81,19 @@ func StoredLimits(values map[string]float64) (map[string]int64, error) {
 		}
 	}
 	return stored, nil
+}
+
+// Starved warns that under an override no token comes in any more; empty: some does, or
+// nobody knows.
+func Starved(s ledger.GateState) []string {
+	given, in := s.Gate.Override.Values, s.InForce
+	_, ratio := given[budget.OverrideRatio]
+	_, floor := given[budget.OverrideFloor]
+	if s.Params == (budget.Params{}) && !(ratio && floor) || in.RatioMilli > 0 || in.FloorMilliPerSecond > 0 {
+		return []string{}
+	}
+	if in.DrainMilliPerSecond > 0 {
+		return []string{"ratio and floor are both 0: once the tokens that are there are spent, only the drain lane lets retries and inquiries leave meanwhile"}
+	}
+	return []string{"ratio and floor are both 0: once the tokens that are there are spent, nothing will be retried or asked meanwhile"}
 }

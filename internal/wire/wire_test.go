@@ -180,3 +180,42 @@ func TestAGateThatNobodyDescribedShowsNoLimits(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+func TestTheAuditOfTheGateIsToldInPeoplesUnits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ had, want ledger.AuditEntry }{
+		{ledger.AuditEntry{Action: "override", From: "", To: "1796029200000 cap=5 ratio=250"}, ledger.AuditEntry{Action: "override", To: "ratio 0.25, cap 5 until 2026-11-30T09:00:00Z"}},
+		{ledger.AuditEntry{Action: "clear", From: "drain=0 max_in_flight=3", To: ""}, ledger.AuditEntry{Action: "clear", From: "drain 0 (shut), max-in-flight 3"}},
+		{ledger.AuditEntry{Action: "resume", Operation: "m1"}, ledger.AuditEntry{Action: "resume credential m1", Operation: "-"}},
+		{ledger.AuditEntry{Action: "resume", Operation: "-"}, ledger.AuditEntry{Action: "resume", Operation: "-"}},
+		{ledger.AuditEntry{Action: "cancel", Operation: "charge/a", From: "waiting", To: "cancelled"}, ledger.AuditEntry{Action: "cancel", Operation: "charge/a", From: "waiting", To: "cancelled"}},
+	} {
+		if got := Told(c.had); got != c.want {
+			t.Errorf("%+v\nis told as %+v\nwant       %+v", c.had, got, c.want)
+		}
+	}
+}
+
+func TestStatsAddUpAndWarnOfWhatStandsStill(t *testing.T) {
+	t.Parallel()
+	s := NewStats()
+	since := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
+	snapshot := ledger.Snapshot{Dependency: "payrail", DueFirst: 2, DueRetry: 1, TokensMilli: 1500, Paused: true, PausedBy: "ann", OldestDueAt: since, Counts: []ledger.Count{
+		{Kind: "charge", State: jobs.Waiting, N: 3}, {Kind: "charge", State: jobs.Dead, Reason: jobs.ReasonDeadline, N: 2}, {Kind: "gift", State: jobs.Unresolved, N: 1}}}
+	gate := ledger.GateState{Dependency: "payrail", Gate: budget.Gate{State: budget.Open, UntilMS: since.UnixMilli()}, PausedSince: since,
+		PausedCredentials: map[string]time.Time{"m1": since}, ReadAt: since}
+	s.Add(snapshot, gate, []ledger.Worker{{Dependencies: []jobs.Dependency{"payrail"}, Kinds: []jobs.Kind{"charge"}}})
+	s.Add(ledger.Snapshot{Dependency: "bank", TokensMilli: -1, Counts: []ledger.Count{{Kind: "refund", State: jobs.Waiting, N: 1}}}, ledger.GateState{Dependency: "bank", ReadAt: since}, nil)
+	d := s.Dependencies["payrail"]
+	if s.States[jobs.Waiting] != 4 || s.States[jobs.Dead] != 2 || s.States[jobs.Succeeded] != 0 || d.Due != 3 || d.Reasons[jobs.ReasonDeadline] != 2 ||
+		d.Kinds["gift"][jobs.Unresolved] != 1 || *d.Tokens != 1.5 || d.Workers != 1 || d.Paused.By != "ann" || !d.Paused.Since.Equal(since) || s.Dependencies["bank"].Tokens != nil {
+		t.Errorf("%+v", s)
+	}
+	want := []string{"no live worker knows kind gift of dependency payrail, which has 1 operation to send",
+		"the breaker of payrail is open until 2026-11-30T09:00:00Z, because of -: nothing leaves",
+		"credential m1 of payrail is paused since 2026-11-30T09:00:00Z, because it was refused: mend it, then enqueue resume payrail --credential m1",
+		"no live worker serves dependency bank, which has 1 operation to send"}
+	if !reflect.DeepEqual(s.Warnings, want) {
+		t.Errorf("%q\nwant %q", s.Warnings, want)
+	}
+}
