@@ -7,7 +7,7 @@ import (
 )
 
 // maxBatches of a list.
-const maxBatches = 200
+const maxBatches = 1000
 
 // Batches are bulk actions, newest first.
 type Batches struct {
@@ -16,7 +16,7 @@ type Batches struct {
 
 type batchesInput struct {
 	Since string `query:"since" doc:"begun at or after this time: RFC 3339, 09:00 (today, UTC) or 2h (ago)"`
-	Limit int    `query:"limit" default:"50" minimum:"1" maximum:"200" doc:"how many at most"`
+	Limit int    `query:"limit" default:"50" minimum:"1" maximum:"1000" doc:"how many at most"`
 }
 
 func (d *door) batches(ctx context.Context, in *batchesInput) (*body[Batches], error) {
@@ -63,10 +63,12 @@ type stopInput struct {
 
 // BatchStopped is what stopping a requeue came to.
 type BatchStopped struct {
-	Batch   string   `json:"batch"`
-	Done    int      `json:"done" doc:"put back as they were"`
-	Left    int      `json:"left" doc:"left as they are: sent since, ended, or back already"`
-	Problem *Problem `json:"problem" doc:"why it ended before all were looked at: the same again goes on; null: it did not"`
+	Batch   string     `json:"batch"`
+	Done    int        `json:"done" doc:"put back as they were"`
+	Left    int        `json:"left" doc:"left as they are: sent since, ended, or back already"`
+	Over    bool       `json:"over" doc:"the batch was done already"`
+	Items   []BulkItem `json:"items" nullable:"false" doc:"those that were put back, at most 1000"`
+	Problem *Problem   `json:"problem" doc:"why it ended before all were looked at: the same again goes on; null: it did not"`
 }
 
 func (d *door) stopBatch(ctx context.Context, in *stopInput) (*body[BatchStopped], error) {
@@ -82,7 +84,8 @@ func (d *door) stopBatch(ctx context.Context, in *stopInput) (*body[BatchStopped
 	if err != nil {
 		return nil, err
 	}
-	out := BatchStopped{Batch: in.Batch, Done: stopped.Outcome(nil).Done, Left: stopped.Left}
+	sum := stopped.Outcome(nil)
+	out := BatchStopped{Batch: in.Batch, Done: sum.Done, Left: stopped.Left, Over: stopped.Over, Items: sum.Items[:min(len(sum.Items), maxItems)]}
 	if stopped.Failed != nil {
 		out.Problem = d.problem(ctx, stopped.Failed)
 	}

@@ -203,6 +203,7 @@ type OverrideChange struct {
 	Dependency jobs.Dependency `json:"dependency"`
 	Override   *wire.Override  `json:"override" doc:"in force now"`
 	Replaced   *wire.Override  `json:"replaced" doc:"in force before"`
+	Warnings   []string        `json:"warnings" nullable:"false" doc:"what the override leads to, for people"`
 }
 
 type overrideInput struct {
@@ -248,7 +249,7 @@ func (d *door) override(ctx context.Context, in *overrideInput) (*body[OverrideC
 	if err != nil {
 		return nil, fmt.Errorf("the override is in force: %w", err)
 	}
-	return &body[OverrideChange]{OverrideChange{dep, wire.OverrideOf(after), wire.OverrideOf(before)}}, nil
+	return &body[OverrideChange]{OverrideChange{dep, wire.OverrideOf(after), wire.OverrideOf(before), wire.Starved(after)}}, nil
 }
 
 type clearInput struct {
@@ -270,7 +271,7 @@ func (d *door) clear(ctx context.Context, in *clearInput) (*body[OverrideChange]
 		return nil, err
 	}
 	_, err = d.Ledger.ClearOverride(ctx, dep, who)
-	return &body[OverrideChange]{OverrideChange{Dependency: dep, Replaced: wire.OverrideOf(before)}}, err
+	return &body[OverrideChange]{OverrideChange{Dependency: dep, Replaced: wire.OverrideOf(before), Warnings: []string{}}}, err
 }
 
 // FirstsTaken is the gate as a request path finds it.

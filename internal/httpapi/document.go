@@ -76,7 +76,7 @@ var words = map[reflect.Type][]any{
 }
 
 // asked are the types that clients send, beside the bodies of actions.
-var asked = []reflect.Type{typeOf[jobs.Submission](), typeOf[jobs.Attempted](), typeOf[Order](), typeOf[operator.FilterWords]()}
+var asked = []reflect.Type{typeOf[jobs.Submission](), typeOf[jobs.Attempted](), typeOf[Order](), typeOf[operator.FilterWords](), typeOf[Finding]()}
 
 func anys[T any](list []T) []any {
 	out := make([]any, len(list))
@@ -109,7 +109,7 @@ func finish(doc *huma.OpenAPI) {
 			}
 		}
 	}
-	doc.Tags = []*huma.Tag{{Name: "operations"}, {Name: "dead letters"}, {Name: "dependencies"}, {Name: "events"}}
+	doc.Tags = []*huma.Tag{{Name: "operations"}, {Name: "dead letters"}, {Name: "batches"}, {Name: "namespace"}, {Name: "dependencies"}, {Name: "events"}}
 }
 
 func finishFields(schema *huma.Schema, t reflect.Type) {
@@ -156,7 +156,7 @@ func finishOperation(op *huma.Operation) {
 			p.Schema.Nullable = false
 		}
 	}
-	if done := op.Responses["200"]; slices.Contains([]string{"cancel", "reconcile", "requeue-dead-letters", "discard-dead-letters"}, op.OperationID) {
+	if done := op.Responses["200"]; slices.Contains([]string{"cancel", "reconcile", "requeue-dead-letters", "discard-dead-letters", "cancel-operations", "reconcile-operations", "resolve-operations"}, op.OperationID) {
 		op.Responses["202"] = &huma.Response{Description: "Pending", Content: done.Content}
 	}
 	for status, response := range op.Responses {

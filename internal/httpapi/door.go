@@ -143,6 +143,7 @@ func (d *door) check(r *http.Request) *Problem {
 // rule is what a route asks of a request.
 type rule struct {
 	role    config.Role // "": none, a token is enough
+	also    config.Role // needed beside role; "": none is
 	takes   string      // type of the body; "": there is none
 	maxBody int64       // bytes; 0: the route reads the body itself
 	gives   string      // type of the answer
@@ -196,9 +197,22 @@ func (d *door) guard(u rule) func(huma.Context, func(huma.Context)) {
 	}
 }
 
+// needs says in the OpenAPI document who may ask.
+func (u rule) needs() string {
+	switch {
+	case u.role == "":
+		return "Role: any."
+	case u.also != "":
+		return fmt.Sprintf("Roles: %s and %s.", u.role, u.also)
+	}
+	return fmt.Sprintf("Role: %s.", u.role)
+}
+
 func (u rule) refuse(r *http.Request) *Problem {
-	if who := callerOf(r.Context()); u.role != "" && !who.may(u.role) {
-		return forbidden.because("token %s has not the role %s", who.name, u.role)
+	for _, role := range []config.Role{u.role, u.also} {
+		if who := callerOf(r.Context()); role != "" && !who.may(role) {
+			return forbidden.because("token %s has not the role %s", who.name, role)
+		}
 	}
 	if !accepts(r.Header["Accept"], u.gives) {
 		return notAcceptable.at("header.Accept", fmt.Errorf("the answer is %s", u.gives))

@@ -22,6 +22,11 @@ func (d *door) registerDeadLetters(api huma.API) {
 		summary: "List dead letters, newest first", rule: rule{role: config.RoleRead}}, d.listDead)
 	serve(d, api, route{id: "count-dead-letters", method: http.MethodGet, path: "/v1/dead-letters/stats", tag: "dead letters",
 		summary: "Count dead letters by kind, reason and class, and add up their columns", rule: rule{role: config.RoleRead}}, d.countDead)
+	serve(d, api, route{id: "export-dead-letters", method: http.MethodGet, path: "/v1/dead-letters/export", tag: "dead letters",
+		summary: "Write dead letters out with their payload, to be imported elsewhere",
+		tell: "Each page is written to the audit before anything is shown. Into the same namespace they are duplicates, into another they go on there, " +
+			"and none that may have taken effect is resent unless that is safe.",
+		rule: rule{role: config.RoleRead, also: config.RoleOperate}, problems: []problemKind{redisRefuses}}, d.exportDead)
 }
 
 // FilterQuery chooses operations. Lists are comma-separated and choose any of theirs.

@@ -46,6 +46,10 @@ func (d *door) registerOperations(api huma.API) {
 			"and its key is free again.",
 		rule:     rule{role: config.RoleOperate, takes: jsonType, maxBody: maxOrder},
 		problems: []problemKind{notInState, notFit, backlogFull, unsure}}, d.reconcile)
+	serve(d, api, route{id: "resolve", method: http.MethodPost, path: "/v1/operations/{kind}/{key}/resolve", tag: "operations",
+		summary:  "Say what a person found out about an operation that may have taken effect",
+		rule:     rule{role: config.RoleOperate, takes: jsonType, maxBody: maxOrder},
+		problems: []problemKind{notFound, notInState, unsure}}, d.resolve)
 }
 
 // OperationPath names one operation.
@@ -69,9 +73,23 @@ type OperationView struct {
 	jobs.Operation
 	Request *Revealed         `json:"request,omitempty" doc:"what is sent, with reveal=true"`
 	Answers map[string]string `json:"answers,omitempty" doc:"bodies of answers by the number of their attempt, with reveal=true"`
+	Outline *Outline          `json:"outline,omitempty" doc:"what may be told of the request; not there: it has none, or it is gone"`
+	Bare    bool              `json:"bare,omitempty" doc:"only its dependency knows it: it is asked about, and nothing is sent for it"`
+	Used    int               `json:"attempts_used" doc:"sends that count against the attempts allowed"`
 	Ref     *string           `json:"ref,omitempty" doc:"what a person gave as proof"`
+	By      string            `json:"resolved_by,omitempty" doc:"the person who resolved it"`
+	Moved   string            `json:"moved,omitempty" enum:"base_url,credential" doc:"what changed of where it is sent to since sends whose outcome is unknown: what is not found there proves nothing"`
+	Chain   *wire.Chain       `json:"chain,omitempty" doc:"of one that is a new attempt of another, or was tried again"`
 	Unsafe  string            `json:"resend_unsafe,omitempty" doc:"why one more send would not be safe"`
 	Cut     bool              `json:"timeline_cut,omitempty" doc:"what people did long ago may be missing in the timeline"`
+}
+
+// Outline is what may be told of a request without its payload.
+type Outline struct {
+	Method      string `json:"method"`
+	ContentType string `json:"content_type"`
+	Headers     int    `json:"headers" doc:"how many"`
+	BodyBytes   int    `json:"body_bytes"`
 }
 
 // Revealed is the request of an operation.
@@ -112,7 +130,15 @@ func (d *door) get(ctx context.Context, in *getInput) (*body[OperationView], err
 	if err != nil {
 		return nil, err
 	}
-	view := OperationView{Operation: detail.Operation, Unsafe: detail.ResendUnsafe(spec, now), Cut: cut}
+	among, err := d.Ledger.ChainOf(ctx, detail, spec)
+	if err != nil {
+		return nil, err
+	}
+	view := OperationView{Operation: detail.Operation, Unsafe: detail.ResendUnsafe(spec, now), Cut: cut, Bare: detail.Bare, Used: detail.Used,
+		By: detail.By, Moved: detail.Moved(spec), Chain: wire.ChainOf(detail, among)}
+	if r := detail.Request; r.Method != "" {
+		view.Outline = &Outline{r.Method, r.ContentType, len(r.Headers), len(r.Body)}
+	}
 	if detail.Ref != "" {
 		view.Ref = &detail.Ref
 	}
@@ -293,11 +319,9 @@ func (d *door) reconcile(ctx context.Context, in *reconcileInput) (*answered[Don
 	if err != nil {
 		return nil, err
 	}
-	var firstSent time.Time
-	if text := in.Body.FirstSentAt; text != "" {
-		if firstSent, err = time.Parse(time.RFC3339, text); err != nil {
-			return nil, invalid.at("body.first_sent_at", errors.New("not an RFC 3339 instant such as 2026-11-30T09:14:00Z"))
-		}
+	firstSent, err := instantOf("body.first_sent_at", in.Body.FirstSentAt)
+	if err != nil {
+		return nil, err
 	}
 	if p := d.fit(); p != nil { // what is not in the ledger is taken in
 		return nil, p

@@ -61,7 +61,7 @@ func (d *door) operation(t route) huma.Operation {
 		t.rule.gives = jsonType
 	}
 	op := huma.Operation{OperationID: t.id, Method: t.method, Path: t.path, Summary: t.summary, Tags: []string{t.tag}, DefaultStatus: t.status,
-		MaxBodyBytes: -1, Middlewares: huma.Middlewares{d.guard(t.rule)}, Description: "Role: " + string(t.rule.role) + "."}
+		MaxBodyBytes: -1, Middlewares: huma.Middlewares{d.guard(t.rule)}, Description: t.rule.needs()}
 	if t.tell != "" {
 		op.Description += "\n\n" + t.tell
 	}
@@ -119,6 +119,7 @@ func (d *door) register(api huma.API) {
 	d.registerOperations(api)
 	d.registerDeadLetters(api)
 	d.registerBulk(api)
+	d.registerNamespace(api)
 	d.registerDependencies(api)
 	d.registerEvents(api)
 	d.registerDocument(api)
