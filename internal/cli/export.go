@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
+	"redrive/internal/wire"
 )
 
 func (p *program) exportCommand() *cobra.Command {
@@ -75,7 +76,7 @@ func (p *program) export(ctx context.Context, cmd *cobra.Command, f *filters, pa
 	}
 	if p.flags.output == asCSV {
 		for i := range page.Items {
-			hideSecrets(&page.Items[i])
+			page.Items[i] = wire.Hidden(page.Items[i])
 		}
 		if err := operationsCSV(w, page.Items); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/terms"
+	"redrive/internal/wire"
 )
 
 // gated are payrail's terms with every limit of the gate.
@@ -71,9 +72,9 @@ func TestGoldenGate(t *testing.T) {
 }
 
 // gateNow reads payrail's gate as JSON.
-func (b *testBundle) gateNow() gateView {
+func (b *testBundle) gateNow() wire.Gate {
 	b.t.Helper()
-	return into[gateView](b.t, b.must(exitOK, "gate", "payrail", "-o", "json"))
+	return into[wire.Gate](b.t, b.must(exitOK, "gate", "payrail", "-o", "json"))
 }
 
 func TestAnOverrideEndsByItself(t *testing.T) {
@@ -132,7 +133,7 @@ func TestAGateWithoutParametersShowsWhatIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, b *testBundle) {
 		b.must(exitOK, "gate", "override", "bank", "--cap", "7", "--for", "1h", "--note", "x")
 		b.must(exitOK, "pause", "bank", "--note", "x")
-		v := into[gateView](t, b.must(exitOK, "gate", "bank", "-o", "json"))
+		v := into[wire.Gate](t, b.must(exitOK, "gate", "bank", "-o", "json"))
 		if v.Known || v.Tokens != nil || v.Ratio != nil || v.Forecast != nil || v.Ramp != nil || v.Breaker.Enabled != nil {
 			t.Errorf("it claims to know what nobody said: %+v", v)
 		}
@@ -152,7 +153,7 @@ func TestTheGateShowsRampParkingAndRollback(t *testing.T) {
 	g := budget.Gate{Known: true, State: budget.Closed, SinceMS: now.UnixMilli() - 15_000, Opened: 2, UntilMS: 5, ParkedUntilMS: now.UnixMilli() + 1000, RolledAtMS: 7,
 		Bins: []budget.Bin{{AtMS: now.UnixMilli(), Firsts: 100, Spent: 5, Calls: 3, Failed: 2, Throttled: 1}}}
 	s := ledger.GateState{Dependency: "payrail", ReadAt: now, Gate: g, Params: p, InForce: p, InFlight: 2, Backlog: 9, Forecast: budget.Forecast{ETA: budget.Never, Misses: 4}}
-	v := viewOf(s)
+	v := wire.GateOf(s)
 	if v.Ramp.Percent != 25 || !v.Ramp.Until.Equal(now.Add(45*time.Second)) || *v.InFlight.Most != 10 {
 		t.Errorf("ramp %+v, in flight %+v", v.Ramp, v.InFlight)
 	}
@@ -169,11 +170,11 @@ func TestTheGateShowsRampParkingAndRollback(t *testing.T) {
 		t.Errorf("forecast %+v", v.Forecast)
 	}
 	s.Gate.SinceMS -= 45_000
-	if v := viewOf(s); v.Ramp.Percent != 100 || v.Ramp.Until != nil || v.Breaker.Opened != 0 {
+	if v := wire.GateOf(s); v.Ramp.Percent != 100 || v.Ramp.Until != nil || v.Breaker.Opened != 0 {
 		t.Errorf("when the ramp is over: %+v, %+v", v.Ramp, v.Breaker)
 	}
 	s.Params.Breaker = budget.Breaker{}
-	if v := viewOf(s); *v.Breaker.Enabled {
+	if v := wire.GateOf(s); *v.Breaker.Enabled {
 		t.Error("a breaker without parameters is told to be one")
 	}
 }

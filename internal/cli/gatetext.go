@@ -7,16 +7,17 @@ import (
 
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
+	"redrive/internal/wire"
 )
 
-func (p *program) writeGates(views []gateView, single bool) error {
+func (p *program) writeGates(views []wire.Gate, single bool) error {
 	switch p.flags.output {
 	case asJSON:
 		if single {
 			return p.writeJSON(views[0])
 		}
 		return p.writeJSON(struct {
-			Items []gateView `json:"items"`
+			Items []wire.Gate `json:"items"`
 		}{views})
 	case asJSONL:
 		for _, v := range views {
@@ -43,7 +44,7 @@ func (p *program) writeGates(views []gateView, single bool) error {
 
 const notKnown = "no worker has said yet with which parameters it runs: limits, and what follows from them, are not known"
 
-func gateGrid(views []gateView) grid {
+func gateGrid(views []wire.Gate) grid {
 	g := grid{header: []string{"dependency", "tokens", "cap", "fill/s", "spent/s", "breaker", "ramp", "lane/s", "in flight", "backlog", "first attempts", "aside",
 		"held by", "eta", "will miss", "override", "paused"}}
 	for _, v := range views {
@@ -64,8 +65,8 @@ func gateGrid(views []gateView) grid {
 
 // heldBy is what holds of what is due; first attempts are held by nothing that does
 // not hold the backlog too.
-func heldBy(v gateView) string {
-	for _, d := range []dueView{v.Backlog, v.Firsts} {
+func heldBy(v wire.Gate) string {
+	for _, d := range []wire.Due{v.Backlog, v.Firsts} {
 		if d.Due > 0 && d.HeldBy != nil {
 			return string(*d.HeldBy)
 		}
@@ -74,7 +75,7 @@ func heldBy(v gateView) string {
 }
 
 // gatePage is what a person sees of one gate: first whether something is held.
-func (p *program) gatePage(v gateView) {
+func (p *program) gatePage(v wire.Gate) {
 	held := "nothing that is due is held"
 	if why := heldBy(v); why != "-" {
 		held = fmt.Sprintf("what is due is held: %s (%s)", why, holdTexts[jobs.Hold(why)])
@@ -140,7 +141,7 @@ func (p *program) gatePage(v gateView) {
 		row("forecast", "%s at %s/s; %d will miss the deadline", etaPageText(f.ETA), decimal(f.PerSecond), f.Misses)
 	}
 	if o := v.Override; o != nil {
-		row("override", "%s", o.text())
+		row("override", "%s", inForceText(o))
 	}
 	p.table(g)
 }
@@ -157,7 +158,7 @@ var holdTexts = map[jobs.Hold]string{
 	jobs.HoldPaused:   "calls are stopped for now",
 }
 
-func dueText(d dueView) string {
+func dueText(d wire.Due) string {
 	switch {
 	case d.Due == 0:
 		return "none due"
@@ -167,14 +168,14 @@ func dueText(d dueView) string {
 	return fmt.Sprintf("%d due, held: %s", d.Due, *d.HeldBy)
 }
 
-func breakerText(b breakerView) string {
+func breakerText(b wire.Breaker) string {
 	if b.Until != nil {
 		return string(b.State) + " until " + instant(b.Until)
 	}
 	return string(b.State)
 }
 
-func breakerPageText(b breakerView) string {
+func breakerPageText(b wire.Breaker) string {
 	text := breakerText(b)
 	if b.Enabled != nil && !*b.Enabled {
 		return text + ", it never opens: neither min_calls nor consecutive is set"
@@ -192,21 +193,21 @@ func breakerPageText(b breakerView) string {
 	return text
 }
 
-func rampText(r *rampView) string {
+func rampText(r *wire.Ramp) string {
 	if r == nil {
 		return "-"
 	}
 	return decimal(r.Percent) + " %"
 }
 
-func inFlightText(f inFlightView) string {
+func inFlightText(f wire.InFlight) string {
 	if f.Most == nil {
 		return strconv.FormatInt(f.Now, 10)
 	}
 	return fmt.Sprintf("%d/%d", f.Now, *f.Most)
 }
 
-func inFlightPageText(v gateView) string {
+func inFlightPageText(v wire.Gate) string {
 	switch {
 	case v.InFlight.Most != nil:
 		return fmt.Sprintf("%d of at most %d", v.InFlight.Now, *v.InFlight.Most)

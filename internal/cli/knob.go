@@ -65,25 +65,25 @@ func (k knob) parse(text string) (int64, error) {
 // shown is a stored value in people's units.
 func (k knob) shown(stored int64) float64 {
 	if k.milli {
-		return units(stored)
+		return float64(stored) / 1000
 	}
 	return float64(stored)
 }
 
-// text names the parameter with a stored value.
-func (k knob) text(stored int64) string {
-	if stored == 0 && k.nought != "" {
+// text names the parameter with its value, in people's units.
+func (k knob) text(value float64) string {
+	if value == 0 && k.nought != "" {
 		return k.flag() + " 0 (" + k.nought + ")"
 	}
-	return k.flag() + " " + decimal(k.shown(stored)) + k.per
+	return k.flag() + " " + decimal(value) + k.per
 }
 
-// valuesText names what an override replaces.
-func valuesText(values map[string]int64) string {
+// knobsText names what an override replaces.
+func knobsText(values map[string]*float64) string {
 	var out []string
 	for _, k := range knobs {
-		if v, ok := values[k.name]; ok {
-			out = append(out, k.text(v))
+		if v := values[k.name]; v != nil {
+			out = append(out, k.text(*v))
 		}
 	}
 	return strings.Join(out, ", ")

@@ -21,7 +21,7 @@ type page struct {
 // writeOperations writes a list in the form asked for. tabular makes the table.
 func (p *program) writeOperations(ops []jobs.Operation, cursor string, tabular func([]jobs.Operation) grid) error {
 	for i := range ops {
-		hideSecrets(&ops[i])
+		ops[i] = wire.Hidden(ops[i])
 	}
 	if cursor != "" && p.flags.output != asJSON {
 		defer p.say("there is more: --cursor %s", cursor)
@@ -48,16 +48,6 @@ func (p *program) writeOperations(ops []jobs.Operation, cursor string, tabular f
 		p.table(tabular(ops))
 	}
 	return nil
-}
-
-// hideSecrets masks what an error text may repeat of the payload.
-func hideSecrets(o *jobs.Operation) {
-	if o.Last != nil && o.Last.Error != nil {
-		text := wire.Masked(*o.Last.Error)
-		last := *o.Last
-		last.Error = &text
-		o.Last = &last
-	}
 }
 
 func listGrid(ops []jobs.Operation) grid {

@@ -10,46 +10,20 @@ import (
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/wire"
 )
-
-// overrideView is the JSON of an override in force.
-type overrideView struct {
-	Values map[string]*float64 `json:"values"` // by the names of [budget.Overridable], in people's units; null: not replaced
-	Since  *jobs.Instant       `json:"since"`
-	Until  *jobs.Instant       `json:"until"`
-	By     string              `json:"by"`
-	Note   string              `json:"note"`
-
-	stored map[string]int64
-}
 
 // overrideAnswer is the JSON of what an override, or its end, came to.
 type overrideAnswer struct {
 	Dependency jobs.Dependency `json:"dependency"`
-	Override   *overrideView   `json:"override"` // in force now
-	Replaced   *overrideView   `json:"replaced"` // in force before
+	Override   *wire.Override  `json:"override"` // in force now
+	Replaced   *wire.Override  `json:"replaced"` // in force before
 	Warnings   []string        `json:"warnings"`
 }
 
-// overrideOf is the override that a gate is under; nil: none.
-func overrideOf(s ledger.GateState) *overrideView {
-	if s.Gate.Override.UntilMS <= s.ReadAt.UnixMilli() {
-		return nil
-	}
-	v := &overrideView{Values: map[string]*float64{}, Since: jobs.At(s.OverrideSince), Until: jobs.AtMS(s.Gate.Override.UntilMS),
-		By: s.OverrideBy, Note: s.OverrideNote, stored: s.Gate.Override.Values}
-	for _, k := range knobs {
-		v.Values[k.name] = nil
-		if stored, ok := v.stored[k.name]; ok {
-			shown := k.shown(stored)
-			v.Values[k.name] = &shown
-		}
-	}
-	return v
-}
-
-func (o *overrideView) text() string {
-	return fmt.Sprintf("%s until %s, by %s: %s", valuesText(o.stored), instant(o.Until), o.By, orDash(o.Note))
+// inForceText tells of an override in a line.
+func inForceText(o *wire.Override) string {
+	return fmt.Sprintf("%s until %s, by %s: %s", knobsText(o.Values), instant(o.Until), o.By, orDash(o.Note))
 }
 
 func (p *program) overrideCommand() *cobra.Command {
@@ -89,7 +63,7 @@ func (p *program) overrideCommand() *cobra.Command {
 			if err != nil {
 				return &noted{err, "the override is in force"}
 			}
-			return p.writeOverride(overrideAnswer{Dependency: dep, Override: overrideOf(after), Replaced: overrideOf(before), Warnings: starved(after)})
+			return p.writeOverride(overrideAnswer{Dependency: dep, Override: wire.OverrideOf(after), Replaced: wire.OverrideOf(before), Warnings: starved(after)})
 		}),
 	}
 	knobFlags(cmd)
@@ -118,7 +92,7 @@ func (p *program) clearCommand() *cobra.Command {
 			if _, err := s.ledger.ClearOverride(ctx, dep, ledger.Actor{By: p.by(), Note: note}); err != nil {
 				return err
 			}
-			return p.writeOverride(overrideAnswer{Dependency: dep, Replaced: overrideOf(before), Warnings: []string{}})
+			return p.writeOverride(overrideAnswer{Dependency: dep, Replaced: wire.OverrideOf(before), Warnings: []string{}})
 		}),
 	}
 	cmd.Flags().StringVar(&note, "note", "", "why, for the audit (required)")
@@ -149,13 +123,13 @@ func (p *program) writeOverride(a overrideAnswer) error {
 	}
 	switch {
 	case a.Override != nil:
-		p.print("%s: %s until %s", a.Dependency, valuesText(a.Override.stored), instant(a.Override.Until))
+		p.print("%s: %s until %s", a.Dependency, knobsText(a.Override.Values), instant(a.Override.Until))
 		if a.Replaced != nil {
-			p.print("replaced: %s", a.Replaced.text())
+			p.print("replaced: %s", inForceText(a.Replaced))
 		}
 	case a.Replaced != nil:
 		p.print("%s is as configured again", a.Dependency)
-		p.print("ended: %s", a.Replaced.text())
+		p.print("ended: %s", inForceText(a.Replaced))
 	default:
 		p.print("%s: no override was in force", a.Dependency)
 	}

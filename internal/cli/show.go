@@ -105,7 +105,7 @@ func (p *program) show(ctx context.Context, name string, reveal, advise bool) er
 	}
 	if reveal {
 		for _, d := range details { // before anything is shown: who cannot be written down sees nothing
-			if err := s.ledger.Note(ctx, d.Dependency, d.ID().String(), actionReveal, ledger.Actor{By: p.by()}); err != nil {
+			if err := s.ledger.Note(ctx, d.Dependency, d.ID().String(), wire.ActionReveal, ledger.Actor{By: p.by()}); err != nil {
 				return err
 			}
 		}
@@ -185,14 +185,7 @@ func (s *session) shownOf(d *ledger.Detail, reveal, advise bool, now time.Time) 
 		}
 		return out
 	}
-	hideSecrets(&out.Operation)
-	out.Timeline = slices.Clone(out.Timeline)
-	for i, e := range out.Timeline {
-		if e.Note != nil {
-			note := wire.Masked(*e.Note)
-			out.Timeline[i].Note = &note
-		}
-	}
+	out.Operation = wire.Hidden(out.Operation)
 	return out
 }
 

@@ -14,6 +14,7 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/operator"
+	"redrive/internal/wire"
 )
 
 // stats is the JSON of stats.
@@ -32,15 +33,8 @@ type dependencyStats struct {
 	OldestDueAt *jobs.Instant                      `json:"oldest_due_at"`
 	Tokens      *float64                           `json:"tokens"`  // of the budget, as last written
 	Workers     int                                `json:"workers"` // live processes that know it
-	Paused      *pausedBy                          `json:"paused"`
-	Credentials []credentialView                   `json:"paused_credentials"`
-}
-
-type pausedBy struct {
-	By    string        `json:"by"`
-	Note  string        `json:"note"`
-	Since *jobs.Instant `json:"since"`
-	Until *jobs.Instant `json:"until"` // null: until it is resumed
+	Paused      *wire.PausedBy                     `json:"paused"`
+	Credentials []wire.PausedCredential            `json:"paused_credentials"`
 }
 
 func (p *program) statsCommand() *cobra.Command {
@@ -83,7 +77,7 @@ func (s *session) stats(ctx context.Context) (stats, error) {
 			return out, err
 		}
 		d := dependencyOf(snapshot)
-		d.Credentials = credentialsOf(gate)
+		d.Credentials = wire.GateOf(gate).Credentials
 		if d.Paused != nil {
 			d.Paused.Since = jobs.AtMS(max(gate.PausedSince.UnixMilli(), gate.Gate.RolledAtMS))
 		}
@@ -130,7 +124,7 @@ func dependencyOf(s ledger.Snapshot) dependencyStats {
 		d.Tokens = &tokens
 	}
 	if s.Paused {
-		d.Paused = &pausedBy{By: s.PausedBy, Note: s.PausedNote}
+		d.Paused = &wire.PausedBy{By: s.PausedBy, Note: s.PausedNote}
 		if !s.PausedUntil.IsZero() {
 			d.Paused.Until = jobs.At(s.PausedUntil)
 		}
@@ -169,12 +163,12 @@ func gateWarnings(s ledger.GateState) []string {
 	case budget.HalfOpen:
 		out = append(out, fmt.Sprintf("the breaker of %s is half open since %s: only probes leave", s.Dependency, instant(jobs.AtMS(g.SinceMS))))
 	}
-	for _, c := range credentialsOf(s) {
+	for _, c := range wire.GateOf(s).Credentials {
 		out = append(out, fmt.Sprintf("credential %s of %s is paused since %s, because it was refused: mend it, then enqueue resume %s --credential %s",
 			c.Name, s.Dependency, instant(c.Since), s.Dependency, c.Name))
 	}
-	if o := overrideOf(s); o != nil {
-		out = append(out, fmt.Sprintf("an override of %s is in force: %s", s.Dependency, o.text()))
+	if o := wire.OverrideOf(s); o != nil {
+		out = append(out, fmt.Sprintf("an override of %s is in force: %s", s.Dependency, inForceText(o)))
 	}
 	return out
 }
@@ -216,7 +210,7 @@ func (p *program) writeStats(st stats) error {
 	return nil
 }
 
-func pausedText(b *pausedBy) string {
+func pausedText(b *wire.PausedBy) string {
 	const most = 60 // of a note: the JSON has all of it
 	if b == nil {
 		return "-"
