@@ -44,7 +44,9 @@ var order = []struct {
 	{[]string{"internal/ledger", "internal/policy"}, []string{"internal/terms"}, "what is published of a kind is read alike by whoever submits"},
 	{[]string{"internal/ledger", "internal/terms"}, []string{"internal/operator"},
 		"what a person asks of operations is done by one piece of code, whatever door it comes through; it never sends"},
-	{[]string{"internal/operator", "internal/wire", "internal/config", "internal/tracing", "internal/otlp"}, []string{"internal/cli"},
+	{[]string{"internal/jobs"}, []string{"internal/remote"},
+		"who asks a worker over the network knows the nouns and how to ask; what is asked is said by who uses it"},
+	{[]string{"internal/operator", "internal/wire", "internal/config", "internal/tracing", "internal/otlp", "internal/remote"}, []string{"internal/cli"},
 		"enqueue writes and reads the ledger and never sends: it must not reach worker or gateway"},
 	{[]string{"internal/jobs", "internal/policy", "internal/ledger", "internal/budget", "internal/config", "internal/terms", "internal/gateway",
 		"internal/attempt", "internal/requestpath", "internal/tracing"}, []string{"."},
@@ -135,6 +137,6 @@ var std = []struct {
 	{[]string{"log/..."}, []string{"internal/jobs", "internal/policy", "internal/analysis"}, "decisions return what they found; the caller logs"},
 	{[]string{"os/...", "flag", "log/...", "net/http/..."}, []string{"internal/operator"}, "who gave the words, and who is told what came of them, is the caller's business"},
 	{[]string{"testing/..."}, []string{".", "internal/jobs", "internal/policy", "internal/ledger", "internal/budget", "internal/dedupe", "internal/worker",
-		"internal/gateway", "internal/config", "internal/analysis", "internal/app", "internal/cli", "internal/operator", "internal/sandbox", "internal/metrics", "internal/requestpath"},
+		"internal/gateway", "internal/config", "internal/analysis", "internal/app", "internal/cli", "internal/remote", "internal/operator", "internal/sandbox", "internal/metrics", "internal/requestpath"},
 		"programs that are shipped do not carry test flags"},
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
-	"redrive/internal/ledger"
-	"redrive/internal/terms"
+	"redrive/internal/wire"
 )
 
 // addFlags are the flags of add that are not taken over as they are.
@@ -134,46 +133,36 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 			return err
 		}
 	}
-	s, err := p.open(ctx, writes)
+	b, err := p.open(ctx, writes)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if err := s.fit(ctx); err != nil { // before anything is written, the kind's name included
-		return err
-	}
-	spec, err := s.kind(ctx, sub.Kind)
+	defer b.close()
+	kind, err := b.submittable(ctx, sub.Kind)
 	if err != nil {
 		return err
 	}
 	if given {
-		setBody(sub, body, spec)
+		setBody(sub, body, kind)
 	}
 	tracer, stopTracing := p.tracing(ctx)
 	defer stopTracing()
-	span := beginSubmit(tracer, sub, spec)
-	entry, err := prepare(sub, spec)
-	if err != nil {
-		span.end(nil, err)
-		if written := p.writeReceipt(refusal(sub, err)); written != nil {
+	span := beginSubmit(tracer, sub, kind.Dependency)
+	receipt, err := b.submit(ctx, sub)
+	span.end(receipt, err)
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused):
+		if written := p.writeReceipt(refusal(sub, refused)); written != nil {
 			return written
 		}
-		return &failure{exitUsage, fmt.Errorf("%s refused: %w", sub.ID(), err)}
-	}
-	more, err := s.warnings(ctx, sub)
-	if err != nil {
-		return err
-	}
-	entry.Warnings = append(entry.Warnings, more...)
-	receipts, err := s.ledger.Submit(ctx, terms.Submit(spec), []ledger.Entry{entry})
-	span.end(receipts, err)
-	if err != nil {
-		if ledger.WritesRefused(err) {
-			return &noted{err, "nothing was written: add the same again later"}
-		}
+		return &failure{exitUsage, fmt.Errorf("%s refused: %w", sub.ID(), refused)}
+	case err != nil && unchanged(err):
+		return &noted{err, "nothing was written: add the same again later"}
+	case err != nil:
 		return &noted{err, "it may have been accepted: repeating the same add is safe"}
 	}
-	return p.answer(receipts[0])
+	return p.answer(receipt)
 }
 
 // answer shows a receipt and ends accordingly.
@@ -247,8 +236,8 @@ func (p *program) readBody(flag string) ([]byte, error) {
 
 // setBody hands the body in as what the content type says it is. White space around
 // a JSON text, such as the end of line of a file, is not part of it.
-func setBody(sub *jobs.Submission, body []byte, spec jobs.KindSpec) {
-	contentType := spec.ContentType
+func setBody(sub *jobs.Submission, body []byte, kind wire.Kind) {
+	contentType := kind.ContentType
 	if sub.ContentType != "" {
 		contentType = sub.ContentType
 	}

@@ -195,11 +195,11 @@ func TestLostReplyOfAddSaysThatRepeatingIsSafe(t *testing.T) {
 	t.Parallel()
 	err := error(&noted{redisAway(t), "it may have been accepted: repeating the same add is safe"})
 	p := newProgram(strings.NewReader(""), &strings.Builder{}, &strings.Builder{}, func(string) string { return "" })
-	p.where = "127.0.0.1:1"
+	p.store = "redis at 127.0.0.1:1"
 	if code := codeOf(err); code != exitAgain {
 		t.Errorf("exit %d, want %d", code, exitAgain)
 	}
-	says(t, p.redisText(err), "redis at 127.0.0.1:1: connection refused", "repeating the same add is safe")
+	says(t, p.storeText(err), "redis at 127.0.0.1:1: connection refused", "repeating the same add is safe")
 }
 
 // redisAway is what a client says of a Redis that is not there.

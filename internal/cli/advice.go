@@ -20,6 +20,16 @@ type advice struct {
 	now    time.Time
 }
 
+// adviceOn says what a person can do about an operation.
+func adviceOn(o shown, now time.Time) []string {
+	a := advice{op: &o.Operation, sent: sentText(o), unsafe: o.Unsafe, asks: o.kind != nil && o.kind.Inquiry, bare: o.Bare, moved: o.Moved, now: now}
+	o.Next = a.next()
+	if o.State == jobs.Dead {
+		return adviseChain(o)
+	}
+	return o.Next
+}
+
 // next says what a person can do about a dead letter or an unresolved operation,
 // most likely first.
 func (a advice) next() []string {

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/operator"
-	"redrive/internal/wire"
 )
 
 func (p *program) auditCommand() *cobra.Command {
@@ -48,10 +45,8 @@ func (p *program) auditCommand() *cobra.Command {
 
 // audit returns entries oldest first. about is a dependency, an operation, or "".
 func (p *program) audit(ctx context.Context, about, since string, limit int64) ([]ledger.AuditEntry, error) {
-	var id jobs.ID
-	var err error
 	if strings.Contains(about, "/") {
-		if id, err = jobs.ParseID(about); err != nil {
+		if _, err := jobs.ParseID(about); err != nil {
 			return nil, &failure{exitUsage, err}
 		}
 	} else if about != "" {
@@ -59,49 +54,12 @@ func (p *program) audit(ctx context.Context, about, since string, limit int64) (
 			return nil, usagef("dependency: %w", err)
 		}
 	}
-	s, err := p.open(ctx, reads)
+	b, err := p.open(ctx, reads)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	now, err := s.now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	from, err := operator.ParseWhen(operator.FieldSince, since, now)
-	if err != nil {
-		return nil, err
-	}
-	deps, err := s.op.Dependencies(ctx)
-	if err != nil {
-		return nil, err
-	}
-	switch spec, known := s.known[id.Kind]; {
-	case known:
-		deps = []jobs.Dependency{spec.Dependency}
-	case about != "" && id.Kind == "":
-		if !slices.Contains(deps, jobs.Dependency(about)) {
-			return nil, s.noDependency(jobs.Dependency(about), deps)
-		}
-		deps = []jobs.Dependency{jobs.Dependency(about)}
-	}
-	var out []ledger.AuditEntry
-	for _, dep := range deps {
-		var entries []ledger.AuditEntry
-		if id.Kind != "" {
-			entries, err = s.ledger.AuditOf(ctx, dep, id, from, limit)
-		} else {
-			entries, err = s.ledger.Audit(ctx, dep, from, limit)
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			out = append(out, wire.Told(e))
-		}
-	}
-	slices.SortStableFunc(out, func(a, b ledger.AuditEntry) int { return cmp.Compare(millis(a.At), millis(b.At)) })
-	return out[max(0, len(out)-int(limit)):], nil
+	defer b.close()
+	return b.audit(ctx, about, since, limit)
 }
 
 func millis(i *jobs.Instant) int64 {

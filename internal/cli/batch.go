@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,12 +39,12 @@ func (p *program) batchListCommand() *cobra.Command {
 			if _, err := operator.ParseWhen(operator.FieldSince, since, time.Time{}); err != nil {
 				return err
 			}
-			s, err := p.open(ctx, reads)
+			b, err := p.open(ctx, reads)
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			found, err := s.batches(ctx, since, limit)
+			defer b.close()
+			found, err := b.batches(ctx, since, limit)
 			if err != nil {
 				return err
 			}
@@ -55,18 +54,6 @@ func (p *program) batchListCommand() *cobra.Command {
 	cmd.Flags().StringVar(&since, "since", "", "begun at or after this `time`: RFC 3339, 09:00 (today, local) or 2h (ago)")
 	cmd.Flags().IntVar(&limit, "limit", 50, "show at most the `n` newest")
 	return cmd
-}
-
-func (s *session) batches(ctx context.Context, since string, limit int) ([]*operator.Batch, error) {
-	now, err := s.now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	from, err := operator.ParseWhen(operator.FieldSince, since, now)
-	if err != nil {
-		return nil, err
-	}
-	return s.op.Batches(ctx, from, limit)
 }
 
 func (p *program) writeBatches(found []*operator.Batch) error {
@@ -100,12 +87,9 @@ func (p *program) writeBatches(found []*operator.Batch) error {
 	return nil
 }
 
-// noBatch says where to look when there is no batch of a name; other errors stay.
-func (s *session) noBatch(id string, err error) error {
-	if errors.Is(err, ledger.ErrNoBatch) {
-		return &failure{exitNotFound, fmt.Errorf("%s: %w in namespace %s (enqueue batch list tells which there are)", id, ledger.ErrNoBatch, s.ledger.Namespace())}
-	}
-	return err
+// noBatch says where to look when there is no batch of a name.
+func noBatch(b backend, id string) error {
+	return &failure{exitNotFound, fmt.Errorf("%s: %w %s (enqueue batch list tells which there are)", id, ledger.ErrNoBatch, b.where())}
 }
 
 // checkBatchID refuses a name that cannot be one, such as that of a variable that is
@@ -134,29 +118,24 @@ func (p *program) batchShowCommand() *cobra.Command {
 				if err := checkBatchID(args[0]); err != nil {
 					return err
 				}
-				s, err := p.open(ctx, reads)
+				b, err := p.open(ctx, reads)
 				if err != nil {
 					return err
 				}
-				defer s.close()
+				defer b.close()
 				if watch {
-					return s.watchBatch(ctx, args[0])
+					return p.watchBatch(ctx, b, args[0])
 				}
-				b, err := s.progress(ctx, args[0])
+				progress, err := b.batch(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return p.writeProgress(b)
+				return p.writeProgress(progress)
 			})(cmd, args)
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "write a line at each change, until nothing is on its way any more")
 	return cmd
-}
-
-func (s *session) progress(ctx context.Context, id string) (*operator.BatchProgress, error) {
-	b, err := s.op.Batch(ctx, id)
-	return b, s.noBatch(id, err)
 }
 
 // countsText is a progress in words: waiting 3, succeeded 9.
@@ -200,10 +179,13 @@ func (p *program) writeProgress(b *operator.BatchProgress) error {
 	return nil
 }
 
+// watchEvery is how often it is looked what became of a batch.
+const watchEvery = time.Second
+
 // watchBatch writes a line at each change, and ends when there will be none.
-func (s *session) watchBatch(ctx context.Context, id string) error {
+func (p *program) watchBatch(ctx context.Context, on backend, id string) error {
 	for last := ""; ; {
-		b, err := s.progress(ctx, id)
+		b, err := on.batch(ctx, id)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil // being interrupted is one way it ends
@@ -212,16 +194,16 @@ func (s *session) watchBatch(ctx context.Context, id string) error {
 		}
 		if words := fmt.Sprintf("phase %s, %d of %d acted on: %s", b.Phase, b.Operations, b.Planned, countsText(b)); words != last {
 			last = words
-			now, err := s.op.Now(ctx)
+			now, err := on.now(ctx)
 			if err != nil {
 				return err
 			}
-			if s.p.flags.output == asTable {
-				s.p.print("%s  %s", instant(jobs.At(now)), words)
-			} else if err := s.p.writeLine(b); err != nil {
+			if p.flags.output == asTable {
+				p.print("%s  %s", instant(jobs.At(now)), words)
+			} else if err := p.writeLine(b); err != nil {
 				return err
 			}
-			if err := s.p.stdout.Flush(); err != nil {
+			if err := p.stdout.Flush(); err != nil {
 				return &failure{exitError, err}
 			}
 		}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -25,31 +24,28 @@ func (p *program) batchStopCommand() *cobra.Command {
 			if err := operator.CheckNote(note); err != nil {
 				return err
 			}
-			s, err := p.open(ctx, writes)
+			b, err := p.open(ctx, writes)
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			return s.stopBatch(ctx, args[0], note)
+			defer b.close()
+			return p.stopBatch(ctx, b, args[0], note)
 		}),
 	}
 	cmd.Flags().StringVar(&note, "note", "", "why, for the audit (required)")
 	return cmd
 }
 
-func (s *session) stopBatch(ctx context.Context, id, note string) error {
-	stopped, err := s.op.StopBatch(ctx, id, s.p.order(note))
-	if errors.Is(err, operator.ErrNotRequeue) {
-		return &failure{exitConflict, err}
-	}
+func (p *program) stopBatch(ctx context.Context, b backend, id, note string) error {
+	stopped, err := b.stopBatch(ctx, id, p.order(note))
 	if err != nil {
-		return s.noBatch(id, err)
+		return err
 	}
 	if stopped.Over && len(stopped.Results) == 0 && stopped.Failed == nil {
-		s.p.say("nothing to take back: %s is done, and none of its operations waits as it left them; its phase stays done", id)
+		p.say("nothing to take back: %s is done, and none of its operations waits as it left them; its phase stays done", id)
 	}
 	if stopped.Left > 0 {
-		s.p.say("%s left as they are: sent since, ended, or back already", count(stopped.Left, "operation"))
+		p.say("%s left as they are: sent since, ended, or back already", count(stopped.Left, "operation"))
 	}
-	return s.p.end(stopped.Report, "put back", nil)
+	return p.end(stopped.Report, "put back", nil)
 }

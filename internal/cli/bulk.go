@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
-	"redrive/internal/ledger"
 	"redrive/internal/operator"
 )
 
@@ -63,36 +62,36 @@ func (b *bulk) check(p *program, cmd *cobra.Command, args []string, asks bool) e
 	return nil
 }
 
-// choose fixes the set of an action.
-func (b *bulk) choose(ctx context.Context, s *session, cmd *cobra.Command, args []string, filter ledger.Filter) (operator.Set, error) {
-	if b.all {
-		return s.op.Matching(ctx, filter, b.states, given(cmd))
-	}
-	ids, err := namedOperations(s.p.stdin, args)
+// prepare checks the filter, opens what is acted on and fixes the set. A nil set, without
+// an error, means that nothing matches and that it was said. The caller closes the backend.
+func (b *bulk) prepare(ctx context.Context, p *program, cmd *cobra.Command, args []string) (backend, chosen, error) {
+	on, err := p.openFiltered(ctx, writes, &b.filter)
 	if err != nil {
-		return operator.Set{}, err
+		return nil, nil, err
 	}
-	return s.op.Named(ctx, ids)
-}
-
-// prepare checks the filter, connects and fixes the set. A nil session, without an
-// error, means that nothing matches and that it was said.
-func (b *bulk) prepare(ctx context.Context, p *program, cmd *cobra.Command, args []string) (*session, operator.Set, error) {
-	s, filter, err := p.openFiltered(ctx, writes, &b.filter)
-	if err != nil {
-		return nil, operator.Set{}, err
+	set, err := b.choose(ctx, on, p, cmd, args)
+	if err == nil && set.count() > 0 {
+		return on, set, nil
 	}
-	set, err := b.choose(ctx, s, cmd, args, filter)
-	if err == nil && set.Len() > 0 {
-		return s, set, nil
-	}
-	s.close()
+	on.close()
 	if err == nil {
 		p.say("no operation matches")
 		nothing := operator.Report{Action: b.verb}
 		err = p.writeOutcome(nothing.Outcome(nil))
 	}
-	return nil, operator.Set{}, err
+	return nil, nil, err
+}
+
+// choose fixes the set of an action.
+func (b *bulk) choose(ctx context.Context, on backend, p *program, cmd *cobra.Command, args []string) (chosen, error) {
+	c := choice{verb: b.verb, words: &b.filter.FilterWords, given: given(cmd), states: b.states}
+	if !b.all {
+		var err error
+		if c.names, err = namedOperations(p.stdin, args); err != nil {
+			return nil, err
+		}
+	}
+	return on.choose(ctx, c)
 }
 
 // order is in whose name and why a command acts.

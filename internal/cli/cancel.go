@@ -21,7 +21,7 @@ func (p *program) cancelCommand() *cobra.Command {
 		Example: `  enqueue cancel charge/order-1001 --note "customer withdrew" -y
   enqueue cancel --all-matching --kind charge --state waiting --note "shop closed"`,
 		RunE: p.command(unlimited, forms, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			return p.stop(ctx, cmd, args, b, (*operator.Operator).Cancel)
+			return p.stop(ctx, cmd, args, b, chosen.cancel)
 		}),
 	}
 	b.register(cmd, filterFlags{state: true})
@@ -35,29 +35,29 @@ func (p *program) discardCommand() *cobra.Command {
 		Short: "Give dead letters up: they become cancelled",
 		Long:  "discard gives dead letters up. One that may have taken effect is refused: resolve it first.",
 		RunE: p.command(unlimited, forms, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			return p.stop(ctx, cmd, args, b, (*operator.Operator).Discard)
+			return p.stop(ctx, cmd, args, b, chosen.discard)
 		}),
 	}
 	b.register(cmd, filterFlags{})
 	return cmd
 }
 
-// stopFunc is [operator.Operator.Cancel] or [operator.Operator.Discard].
-type stopFunc func(*operator.Operator, context.Context, operator.Set, operator.Order) (operator.Report, error)
+// stopFunc is cancel or discard of a set.
+type stopFunc func(chosen, context.Context, operator.Order) (operator.Report, error)
 
 func (p *program) stop(ctx context.Context, cmd *cobra.Command, args []string, b *bulk, end stopFunc) error {
 	if err := b.check(p, cmd, args, true); err != nil {
 		return err
 	}
-	s, set, err := b.prepare(ctx, p, cmd, args)
-	if err != nil || s == nil {
+	on, set, err := b.prepare(ctx, p, cmd, args)
+	if err != nil || set == nil {
 		return err
 	}
-	defer s.close()
-	if goOn, err := p.ask(fmt.Sprintf("%s %s?", b.verb, count(set.Len(), "operation"))); err != nil || !goOn {
+	defer on.close()
+	if goOn, err := p.ask(fmt.Sprintf("%s %s?", b.verb, count(set.count(), "operation"))); err != nil || !goOn {
 		return declined(err)
 	}
-	report, err := end(s.op, ctx, set, p.order(b.note))
+	report, err := end(set, ctx, p.order(b.note))
 	if err != nil {
 		return err
 	}

@@ -4,33 +4,12 @@ import (
 	"fmt"
 
 	"redrive/internal/jobs"
-	"redrive/internal/ledger"
 	"redrive/internal/terms"
+	"redrive/internal/wire"
 )
 
-// chain is where an operation stands among the attempts at one payment under several
-// names, as show tells it.
-type chain struct {
-	TriedAgainAs *jobs.ID `json:"tried_again_as"`
-	Number       *int     `json:"number"` // which of them, over the window that ended with it; null: no new attempt, or too long ago
-	Limit        *int     `json:"limit"`  // as its kind is configured now
-	WithinMS     *int64   `json:"within_ms"`
-}
-
-// chainText returns nil for an operation that stands alone.
-func chainText(d *ledger.Detail, among ledger.Chain) *chain {
-	if d.NewAttemptOf == nil && among.TriedAgainAs == nil {
-		return nil
-	}
-	c := &chain{TriedAgainAs: among.TriedAgainAs}
-	if among.Number > 0 {
-		c.Number, c.Limit, c.WithinMS = &among.Number, &among.Terms.Limit, &among.Terms.WithinMS
-	}
-	return c
-}
-
-// text says of which operation it is a new attempt, and which one; "" if of none.
-func (c *chain) text(of *jobs.ID) string {
+// chainText says of which operation one is a new attempt, and which one; "" if of none.
+func chainText(c *wire.Chain, of *jobs.ID) string {
 	switch {
 	case of == nil:
 		return ""

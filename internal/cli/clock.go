@@ -21,7 +21,7 @@ func futureWarning(field string, t, now time.Time) string {
 }
 
 // warnings are what only the clock tells of a submission.
-func (s *session) warnings(ctx context.Context, sub *jobs.Submission) ([]string, error) {
+func (s *atRedis) warnings(ctx context.Context, sub *jobs.Submission) ([]string, error) {
 	if sub.Attempted == nil || sub.Attempted.FirstSentAt == "" {
 		return nil, nil
 	}

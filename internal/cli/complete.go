@@ -33,12 +33,12 @@ func (p *program) completeDependencies(cmd *cobra.Command, most int) {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 		defer cancel()
-		s, err := p.open(ctx, reads)
+		b, err := p.open(ctx, reads)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		defer s.close()
-		deps, err := s.op.Dependencies(ctx)
+		defer b.close()
+		deps, err := b.dependencies(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

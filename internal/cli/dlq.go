@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"redrive/internal/jobs"
 	"redrive/internal/operator"
 )
 
@@ -33,40 +32,32 @@ func (p *program) dlqStatsCommand() *cobra.Command {
 		Short: "Count dead letters by kind, reason and class, and add up their columns",
 		Args:  cobra.NoArgs,
 		RunE: p.command(limited, []string{asTable, asJSON, asJSONL, asCSV}, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-			s, filter, err := p.openFiltered(ctx, reads, f)
+			b, err := p.openFiltered(ctx, reads, f)
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			filter.States = operator.DeadStates
-			page, err := s.ledger.List(ctx, filter, s.known)
+			defer b.close()
+			found, err := b.countDead(ctx, &f.FilterWords)
 			if err != nil {
 				return err
 			}
-			ops := make([]*jobs.Operation, len(page.Items))
-			for i := range page.Items {
-				ops[i] = &page.Items[i]
-			}
-			return p.writeGroups(operator.Groups(ops), len(ops))
+			return p.writeGroups(found)
 		}),
 	}
 	f.register(cmd, filterFlags{})
 	return cmd
 }
 
-func (p *program) writeGroups(found []*operator.Group, total int) error {
+func (p *program) writeGroups(found deadGroups) error {
 	g := grid{header: append(append([]string{}, groupHeader...), "oldest", "newest")}
-	for _, group := range found {
+	for _, group := range found.Groups {
 		g.add(append(groupCells(group), instant(group.OldestAt), instant(group.NewestAt))...)
 	}
 	switch p.flags.output {
 	case asJSON:
-		if found == nil {
-			found = []*operator.Group{}
-		}
-		return p.writeJSON(deadGroups{Operations: total, Groups: found})
+		return p.writeJSON(found)
 	case asJSONL:
-		for _, group := range found {
+		for _, group := range found.Groups {
 			if err := p.writeLine(group); err != nil {
 				return err
 			}
@@ -76,6 +67,6 @@ func (p *program) writeGroups(found []*operator.Group, total int) error {
 		return tableCSV(p.stdout, g)
 	}
 	p.table(g)
-	p.say("%s", count(total, "dead letter"))
+	p.say("%s", count(found.Operations, "dead letter"))
 	return nil
 }

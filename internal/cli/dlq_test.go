@@ -13,6 +13,7 @@ import (
 	"redrive/internal/operator"
 	"redrive/internal/redistest"
 	"redrive/internal/terms"
+	"redrive/internal/wire"
 )
 
 // expire hands in operations whose deadline is over before a worker looks.
@@ -62,7 +63,7 @@ func TestT34TenThousandDeadLettersAreListedCountedAndRequeued(t *testing.T) {
 	if got := strings.Count(b.must(exitOK, "dlq", "list", "--limit", "0", "-o", "name").stdout, "\n"); got != n {
 		t.Errorf("%d listed, want %d", got, n)
 	}
-	st := into[stats](t, b.must(exitOK, "stats", "-o", "json"))
+	st := into[wire.Stats](t, b.must(exitOK, "stats", "-o", "json"))
 	if st.States[jobs.Dead] != n || st.Dependencies["payrail"].Reasons[jobs.ReasonDeadline] != n {
 		t.Errorf("counted: %v", st.States)
 	}
@@ -79,7 +80,7 @@ func TestT34TenThousandDeadLettersAreListedCountedAndRequeued(t *testing.T) {
 	if out.Done != n || out.Batch == nil {
 		t.Errorf("requeued %d, refused %d, batch %v", out.Done, out.Refused, out.Batch)
 	}
-	if st := into[stats](t, b.must(exitOK, "stats", "-o", "json")); st.States[jobs.Waiting] != n || st.States[jobs.Dead] != 0 {
+	if st := into[wire.Stats](t, b.must(exitOK, "stats", "-o", "json")); st.States[jobs.Waiting] != n || st.States[jobs.Dead] != 0 {
 		t.Errorf("after the requeue: %v", st.States)
 	}
 	audit := b.must(exitOK, "audit", "payrail", "--limit", "20000", "-o", "jsonl").stdout
@@ -372,5 +373,5 @@ func TestAnUnreachableRedisEndsABulkActionWithWhatWasDone(t *testing.T) {
 	if err := json.Unmarshal(stdout.Bytes(), &out); err != nil || out.Done != 1 || len(out.Items) != 1 {
 		t.Errorf("%+v %v", out, err)
 	}
-	says(t, p.redisText(err), "the same command again goes on with the rest")
+	says(t, p.storeText(err), "the same command again goes on with the rest")
 }

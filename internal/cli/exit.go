@@ -17,6 +17,7 @@ import (
 	"redrive/internal/config"
 	"redrive/internal/ledger"
 	"redrive/internal/operator"
+	"redrive/internal/remote"
 )
 
 // The exit codes.
@@ -87,14 +88,19 @@ func codeOf(err error) int {
 		return exitNotFound
 	case errors.Is(err, ledger.ErrBacklogFull):
 		return exitAgain
-	case fromRedis(err):
+	case fromServer(err):
+		return serverCode(err)
+	case fromStore(err):
 		return redisCode(err)
 	}
 	return exitError
 }
 
-// fromRedis reports whether err tells of Redis or of the way to it.
-func fromRedis(err error) bool {
+// fromStore reports whether err tells of Redis, of a server, or of the way there.
+func fromStore(err error) bool {
+	if fromServer(err) {
+		return true
+	}
 	var reply redis.Error
 	var network net.Error // every errno is one too, also that of a missing file
 	var path *fs.PathError
@@ -105,6 +111,9 @@ func fromRedis(err error) bool {
 	return errors.As(err, &reply) || errors.As(err, &network) || isTLS(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, context.DeadlineExceeded)
 }
+
+// unchanged reports whether err says that surely nothing was written.
+func unchanged(err error) bool { return ledger.WritesRefused(err) || remote.Undone(err) }
 
 // redisCode is exitAgain for what can pass by itself: a refused password,
 // permission or certificate does not, nor does a broken script.

@@ -55,15 +55,16 @@ func (p *program) export(ctx context.Context, cmd *cobra.Command, f *filters, pa
 	if p.flags.output == asJSONL {
 		a = writes
 	}
-	s, filter, err := p.openFiltered(ctx, a, f)
+	b, err := p.openFiltered(ctx, a, f)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	filter.States = []jobs.State{jobs.Dead}
-	page, err := s.ledger.List(ctx, filter, s.known)
-	if err != nil {
-		return err
+	defer b.close()
+	var table []jobs.Operation
+	if p.flags.output == asCSV { // before the file: an error leaves none behind
+		if table, err = p.deadOperations(ctx, b, f); err != nil {
+			return err
+		}
 	}
 	w := io.Writer(p.stdout)
 	if path != "" {
@@ -75,44 +76,39 @@ func (p *program) export(ctx context.Context, cmd *cobra.Command, f *filters, pa
 		w = file.w
 	}
 	if p.flags.output == asCSV {
-		for i := range page.Items {
-			page.Items[i] = wire.Hidden(page.Items[i])
-		}
-		if err := operationsCSV(w, page.Items); err != nil {
+		if err := operationsCSV(w, table); err != nil {
 			return err
 		}
-		p.say("exported %s", count(len(page.Items), "dead letter"))
+		p.say("exported %s", count(len(table), "dead letter"))
 		return nil
 	}
-	return s.exportLines(ctx, w, page.Items, given(cmd))
+	return p.exportLines(ctx, b, w, f, given(cmd))
 }
 
-// exportLines writes submissions. It reads a few at a time: with their bodies they
-// may be more than memory holds.
-func (s *session) exportLines(ctx context.Context, w io.Writer, ops []jobs.Operation, filter string) error {
-	if err := s.op.NoteExport(ctx, ops, filter, s.p.by()); err != nil {
+func (p *program) deadOperations(ctx context.Context, b backend, f *filters) ([]jobs.Operation, error) {
+	words := f.FilterWords
+	words.States = []string{string(jobs.Dead)}
+	found, err := b.list(ctx, &words)
+	for i := range found.Items {
+		found.Items[i] = wire.Hidden(found.Items[i])
+	}
+	return found.Items, err
+}
+
+// exportLines writes submissions, as they are read.
+func (p *program) exportLines(ctx context.Context, b backend, w io.Writer, f *filters, given string) error {
+	written, left := 0, 0
+	err := b.export(ctx, &f.FilterWords, given, func(sub *jobs.Submission) error {
+		written++
+		return writeSubmission(w, sub)
+	}, func(why string) {
+		left++
+		p.say("not exported: %s", why)
+	})
+	if err != nil {
 		return err
 	}
-	written, left := 0, 0
-	const chunk = 100
-	for from := 0; from < len(ops); from += chunk {
-		exported, err := s.op.Export(ctx, ops[from:min(from+chunk, len(ops))])
-		if err != nil {
-			return err
-		}
-		for _, e := range exported {
-			if e.Err != nil {
-				left++
-				s.p.say("not exported: %s", e.Err)
-				continue
-			}
-			if err := writeSubmission(w, e.Submission); err != nil {
-				return err
-			}
-			written++
-		}
-	}
-	s.p.say("exported %s", count(written, "dead letter"))
+	p.say("exported %s", count(written, "dead letter"))
 	switch {
 	case left > 0 && written > 0:
 		return exitWith(exitPartly)

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -63,10 +61,4 @@ func given(cmd *cobra.Command) string {
 		}
 	})
 	return strings.Join(words, " ")
-}
-
-// now is Redis' clock, where the person is.
-func (s *session) now(ctx context.Context) (time.Time, error) {
-	t, err := s.ledger.Now(ctx)
-	return t.In(time.Local), err
 }

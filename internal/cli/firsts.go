@@ -1,19 +1,15 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
-	"maps"
 	mathrand "math/rand/v2"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
-	"redrive/internal/terms"
 )
 
 // maxFirsts is how many first attempts one command may tell of: more is a mistake.
@@ -42,14 +38,17 @@ func (p *program) firstsCommand() *cobra.Command {
 			if err := checkFirsts(f); err != nil {
 				return err
 			}
-			s, dep, err := p.openKnown(ctx, args[0])
+			if err := jobs.CheckName(args[0]); err != nil {
+				return usagef("dependency: %w", err)
+			}
+			b, err := p.open(ctx, writes)
 			if err != nil {
 				return err
 			}
-			defer s.close()
+			defer b.close()
 			// Of a run of its own: a reply that got lost on the way is not counted again.
 			f.Process, f.Seq, f.Jitter = "enqueue-"+rand.Text(), 1, mathrand.Int64N(1001)
-			answer, err := s.tellFirsts(ctx, dep, f)
+			answer, err := b.firstAttempts(ctx, jobs.Dependency(args[0]), f)
 			if err != nil {
 				return err
 			}
@@ -81,43 +80,12 @@ func checkFirsts(f ledger.Firsts) error {
 	return nil
 }
 
-func (s *session) tellFirsts(ctx context.Context, dep jobs.Dependency, f ledger.Firsts) (firstsAnswer, error) {
-	taken, err := s.ledger.FirstAttempts(ctx, dep, s.spareGate(dep), f)
-	if err != nil {
-		if ledger.WritesRefused(err) {
-			return firstsAnswer{}, &noted{err, "nothing was counted: give the same command again later"}
-		}
-		return firstsAnswer{}, &noted{err, "it may have been counted, and the same command again would count it again"}
+// firstsNote says what became of a report that was not answered.
+func firstsNote(err error) error {
+	if unchanged(err) {
+		return &noted{err, "nothing was counted: give the same command again later"}
 	}
-	answer := firstsAnswer{Dependency: dep, Counted: f.OK + f.Failed + f.TimedOut, Breaker: taken.State}
-	if taken.Hold == jobs.HoldNone {
-		return answer, nil
-	}
-	answer.HeldBy = &taken.Hold
-	// The answer says when to ask again, which is not when a pause ends.
-	state, err := s.ledger.Gate(ctx, dep)
-	if err != nil {
-		return answer, &noted{err, "it was counted"}
-	}
-	switch now := state.ReadAt.UnixMilli(); taken.Hold {
-	case jobs.HoldBreaker:
-		answer.Until = jobs.AtMS(cmp.Or(state.Gate.UntilMS, now)) // 0: it ended in between
-	case jobs.HoldRateHint:
-		answer.Until = jobs.AtMS(max(state.Gate.ParkedUntilMS, now))
-	default:
-		answer.Until = jobs.AtMS(state.Gate.HeldUntilMS)
-	}
-	return answer, nil
-}
-
-// spareGate is what is known of a dependency's gate where no worker ever said more.
-func (s *session) spareGate(dep jobs.Dependency) budget.Params {
-	for _, kind := range slices.Sorted(maps.Keys(s.known)) {
-		if spec := s.known[kind]; spec.Dependency == dep {
-			return terms.Of(spec).Gate
-		}
-	}
-	return budget.Params{}
+	return &noted{err, "it may have been counted, and the same command again would count it again"}
 }
 
 func (p *program) writeFirsts(a firstsAnswer) error {

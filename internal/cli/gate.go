@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"redrive/internal/wire"
 )
 
 func (p *program) gateCommand() *cobra.Command {
@@ -19,24 +17,16 @@ func (p *program) gateCommand() *cobra.Command {
 		Example: "  enqueue gate\n  enqueue gate payrail -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: p.command(limited, []string{asTable, asJSON, asJSONL, asCSV}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			s, err := p.open(ctx, reads)
+			b, err := p.open(ctx, reads)
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			deps, err := s.chosenDependencies(ctx, args)
+			defer b.close()
+			gates, err := b.gates(ctx, args)
 			if err != nil {
 				return err
 			}
-			views := make([]wire.Gate, len(deps))
-			for i, dep := range deps {
-				state, err := s.ledger.Gate(ctx, dep)
-				if err != nil {
-					return err
-				}
-				views[i] = wire.GateOf(state)
-			}
-			return p.writeGates(views, len(args) == 1)
+			return p.writeGates(gates, len(args) == 1)
 		}),
 	}
 	p.completeDependencies(cmd, 1)

@@ -223,7 +223,7 @@ func TestACredentialThatWasRefusedIsToldAndResumedAlone(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *testBundle) {
 		b.refuse()
-		st := into[stats](t, b.must(exitOK, "stats", "-o", "json"))
+		st := into[wire.Stats](t, b.must(exitOK, "stats", "-o", "json"))
 		if c := st.Dependencies["payrail"].Credentials; len(c) != 1 || c[0].Name != "m1" || c[0].Since == nil {
 			t.Fatalf("%+v", c)
 		}
@@ -233,7 +233,7 @@ func TestACredentialThatWasRefusedIsToldAndResumedAlone(t *testing.T) {
 		if got.Credential == nil || *got.Credential != "m1" || got.Paused {
 			t.Errorf("%+v", got)
 		}
-		st = into[stats](t, b.must(exitOK, "stats", "-o", "json"))
+		st = into[wire.Stats](t, b.must(exitOK, "stats", "-o", "json"))
 		if c := st.Dependencies["payrail"].Credentials; len(c) != 0 {
 			t.Errorf("still paused: %+v", c)
 		}

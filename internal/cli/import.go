@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"os"
 	"strconv"
@@ -53,19 +52,17 @@ func (p *program) importFile(ctx context.Context, path, rejectsPath string) (err
 			size = info.Size()
 		}
 	}
-	s, err := p.open(ctx, writes)
+	b, err := p.open(ctx, writes)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if len(s.ours) == 0 {
-		return s.unknownKind("")
-	}
-	if err := s.fit(ctx); err != nil {
-		return err
-	}
+	defer b.close()
 	tracer, stopTracing := p.tracing(ctx)
 	defer stopTracing()
+	im, err := b.importer(ctx, tracer)
+	if err != nil {
+		return err
+	}
 	r, err := createRejects(rejectsPath)
 	if err != nil {
 		return err
@@ -74,8 +71,7 @@ func (p *program) importFile(ctx context.Context, path, rejectsPath string) (err
 	if p.flags.output == asJSONL {
 		t.each = p.writeAnswer
 	}
-	im := &importer{tracer: tracer, session: s, lines: newLineReader(in), tally: t, seed: maphash.MakeSeed()}
-	failed := im.run(ctx)
+	failed := im.run(ctx, newLineReader(in), t)
 	if closed := r.close(); failed == nil {
 		failed = closed
 	}
@@ -98,8 +94,8 @@ func (p *program) endImport(ctx context.Context, t *tally, failed error) error {
 		sure := sum.Accepted + sum.Duplicate
 		failed = &noted{failed, fmt.Sprintf("%s surely taken; importing the same file again is safe", count(sure, "line"))}
 		text := failed.Error()
-		if fromRedis(failed) && !outOfTime(ctx) {
-			text = p.redisText(failed)
+		if fromStore(failed) && !outOfTime(ctx) {
+			text = p.storeText(failed)
 		}
 		sum.Error = &text
 	}

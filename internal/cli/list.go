@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
-	"redrive/internal/ledger"
 )
 
 func (p *program) listCommand() *cobra.Command {
@@ -34,7 +33,7 @@ func (p *program) dlqListCommand() *cobra.Command {
 		Example: `  enqueue dlq list --reason deadline,attempts --since 09:00`,
 		Args:    cobra.NoArgs,
 		RunE: p.command(limited, forms, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-			return p.list(ctx, f, []jobs.State{jobs.Dead}, deadGrid)
+			return p.list(ctx, f, []string{string(jobs.Dead)}, deadGrid)
 		}),
 	}
 	f.register(cmd, filterFlags{page: true})
@@ -42,16 +41,16 @@ func (p *program) dlqListCommand() *cobra.Command {
 }
 
 // list shows one page. states, if any, are the command's own.
-func (p *program) list(ctx context.Context, f *filters, states []jobs.State, tabular func([]jobs.Operation) grid) error {
-	s, filter, err := p.openFiltered(ctx, reads, f)
+func (p *program) list(ctx context.Context, f *filters, states []string, tabular func([]jobs.Operation) grid) error {
+	b, err := p.openFiltered(ctx, reads, f)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer b.close()
 	if states != nil {
-		filter.States = states
+		f.States = states
 	}
-	found, err := s.ledger.List(ctx, filter, s.known)
+	found, err := b.list(ctx, &f.FilterWords)
 	if err != nil {
 		return err
 	}
@@ -61,44 +60,11 @@ func (p *program) list(ctx context.Context, f *filters, states []jobs.State, tab
 	return p.writeOperations(found.Items, found.NextCursor, tabular)
 }
 
-// openFiltered connects and reads the filter by Redis' clock. A filter that is wrong
-// in itself does not need Redis to be refused: by this machine's clock it is too.
-func (p *program) openFiltered(ctx context.Context, a access, f *filters) (*session, ledger.Filter, error) {
+// openFiltered opens what is acted on. A filter that is wrong in itself needs nobody to
+// be refused: by this machine's clock it is too.
+func (p *program) openFiltered(ctx context.Context, a access, f *filters) (backend, error) {
 	if _, err := f.Filter(time.Now()); err != nil {
-		return nil, ledger.Filter{}, err
+		return nil, err
 	}
-	s, err := p.open(ctx, a)
-	if err != nil {
-		return nil, ledger.Filter{}, err
-	}
-	now, err := s.now(ctx)
-	if err != nil {
-		s.close()
-		return nil, ledger.Filter{}, err
-	}
-	filter, err := f.Filter(now)
-	if err != nil {
-		s.close()
-		return nil, ledger.Filter{}, err
-	}
-	s.warnUnknown(filter)
-	return s, filter, nil
-}
-
-// warnUnknown tells of names that nothing in the namespace bears: likely a typo.
-func (s *session) warnUnknown(f ledger.Filter) {
-	for _, kind := range f.Kinds {
-		if _, ok := s.known[kind]; !ok {
-			s.p.say("warning: no kind %q is known in namespace %s", kind, s.ledger.Namespace())
-		}
-	}
-	for _, dep := range f.Dependencies {
-		known := s.config.Dependencies[dep] != nil
-		for _, spec := range s.known {
-			known = known || spec.Dependency == dep
-		}
-		if !known {
-			s.p.say("warning: no dependency %q is known in namespace %s", dep, s.ledger.Namespace())
-		}
-	}
+	return p.open(ctx, a)
 }

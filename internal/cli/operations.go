@@ -140,6 +140,7 @@ var scalars = []struct {
 	{"deadline_at", func(o *jobs.Operation) string { return o.DeadlineAt.String() }},
 	{"first_sent_at", func(o *jobs.Operation) string { return o.FirstSentAt.String() }},
 	{"ended_at", func(o *jobs.Operation) string { return o.EndedAt.String() }},
+	{"entered_at", func(o *jobs.Operation) string { return o.EnteredAt.String() }},
 	{"idempotency", func(o *jobs.Operation) string { return string(o.Idempotency) }},
 	{"idempotency_key", func(o *jobs.Operation) string { return o.IdempotencyKey }},
 	{"key_safe_until", func(o *jobs.Operation) string { return o.KeySafeUntil.String() }},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/wire"
@@ -47,23 +46,16 @@ func (p *program) overrideCommand() *cobra.Command {
 			case span < time.Second || span > ledger.MaxOverride:
 				return usagef("--for %s: must be at least 1s and at most %s", span, hours(ledger.MaxOverride))
 			}
-			s, dep, err := p.openDependency(ctx, args[0], note)
+			b, dep, err := p.openDependency(ctx, args[0], note)
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			before, err := s.ledger.Gate(ctx, dep)
+			defer b.close()
+			answer, err := b.override(ctx, dep, values, span, p.order(note))
 			if err != nil {
 				return err
 			}
-			if _, err := s.ledger.Override(ctx, dep, values, span, ledger.Actor{By: p.by(), Note: note}); err != nil {
-				return err
-			}
-			after, err := s.ledger.Gate(ctx, dep)
-			if err != nil {
-				return &noted{err, "the override is in force"}
-			}
-			return p.writeOverride(overrideAnswer{Dependency: dep, Override: wire.OverrideOf(after), Replaced: wire.OverrideOf(before), Warnings: starved(after)})
+			return p.writeOverride(answer)
 		}),
 	}
 	knobFlags(cmd)
@@ -80,38 +72,21 @@ func (p *program) clearCommand() *cobra.Command {
 		Short: "End an override before its time",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.command(limited, []string{asTable, asJSON, asJSONL}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			s, dep, err := p.openDependency(ctx, args[0], note)
+			b, dep, err := p.openDependency(ctx, args[0], note)
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			before, err := s.ledger.Gate(ctx, dep)
+			defer b.close()
+			answer, err := b.clearOverride(ctx, dep, p.order(note))
 			if err != nil {
 				return err
 			}
-			if _, err := s.ledger.ClearOverride(ctx, dep, ledger.Actor{By: p.by(), Note: note}); err != nil {
-				return err
-			}
-			return p.writeOverride(overrideAnswer{Dependency: dep, Replaced: wire.OverrideOf(before), Warnings: []string{}})
+			return p.writeOverride(answer)
 		}),
 	}
 	cmd.Flags().StringVar(&note, "note", "", "why, for the audit (required)")
 	p.completeDependencies(cmd, 1)
 	return cmd
-}
-
-// starved warns that under an override no token comes in any more.
-func starved(s ledger.GateState) []string {
-	given, in := s.Gate.Override.Values, s.InForce
-	_, ratio := given[budget.OverrideRatio]
-	_, floor := given[budget.OverrideFloor]
-	if s.Params == (budget.Params{}) && !(ratio && floor) || in.RatioMilli > 0 || in.FloorMilliPerSecond > 0 {
-		return []string{}
-	}
-	if in.DrainMilliPerSecond > 0 {
-		return []string{"ratio and floor are both 0: once the tokens that are there are spent, only the drain lane lets retries and inquiries leave meanwhile"}
-	}
-	return []string{"ratio and floor are both 0: once the tokens that are there are spent, nothing will be retried or asked meanwhile"}
 }
 
 func (p *program) writeOverride(a overrideAnswer) error {

@@ -2,16 +2,12 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
-	"redrive/internal/ledger"
 	"redrive/internal/operator"
 )
 
@@ -37,18 +33,14 @@ func (p *program) pauseCommand() *cobra.Command {
 			if cmd.Flags().Changed("for") && span <= 0 {
 				return usagef("--for %s: must be above 0", span)
 			}
-			s, dep, err := p.openDependency(ctx, args[0], note)
+			b, dep, err := p.openDependency(ctx, args[0], note)
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			state, err := s.ledger.Pause(ctx, dep, span, ledger.Actor{By: p.by(), Note: note})
+			defer b.close()
+			answer, err := b.pause(ctx, dep, span, p.order(note))
 			if err != nil {
 				return err
-			}
-			answer := paused{Dependency: dep, Paused: true, Doomed: state.Doomed}
-			if !state.Until.IsZero() {
-				answer.Until = jobs.At(state.Until)
 			}
 			return p.writePaused(answer)
 		}),
@@ -74,21 +66,19 @@ func (p *program) resumeCommand() *cobra.Command {
 					return err
 				}
 			}
-			s, dep, err := p.openDependency(ctx, args[0], note)
+			b, dep, err := p.openDependency(ctx, args[0], note)
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			if single {
-				return s.resumeCredential(ctx, dep, credential, note)
-			}
-			if err := s.ledger.Resume(ctx, dep, ledger.Actor{By: p.by(), Note: note}); err != nil {
+			defer b.close()
+			answer, err := b.resume(ctx, dep, credential, p.order(note))
+			if err != nil {
 				return err
 			}
-			if err := p.writePaused(paused{Dependency: dep}); err != nil {
+			if err := p.writePaused(answer); err != nil || single {
 				return err
 			}
-			return s.stillHeld(ctx, dep)
+			return p.stillHeld(ctx, b, dep)
 		}),
 	}
 	cmd.Flags().StringVar(&credential, "credential", "", "only the operations under this credential: its `name`")
@@ -99,17 +89,18 @@ func (p *program) resumeCommand() *cobra.Command {
 
 // stillHeld says what holds a dependency that is not paused any more, and how what came
 // due meanwhile leaves.
-func (s *session) stillHeld(ctx context.Context, dep jobs.Dependency) error {
-	state, err := s.ledger.Gate(ctx, dep)
+func (p *program) stillHeld(ctx context.Context, b backend, dep jobs.Dependency) error {
+	gates, err := b.gates(ctx, []string{string(dep)})
 	if err != nil {
-		return err
+		return &noted{err, "it goes on; what still holds it is not known"}
 	}
-	if backlog, _ := state.Hold(); backlog == jobs.HoldBreaker {
-		s.p.say("its breaker is %s: probes try it by themselves, nothing else leaves before (enqueue gate %s)", strings.ReplaceAll(string(state.Gate.State), "_", " "), dep)
+	g := gates[0]
+	if g.Backlog.HeldBy != nil && *g.Backlog.HeldBy == jobs.HoldBreaker {
+		p.say("its breaker is %s: probes try it by themselves, nothing else leaves before (enqueue gate %s)", strings.ReplaceAll(string(g.Breaker.State), "_", " "), dep)
 	}
-	if state.Backlog > 0 {
-		s.p.say("%s came due meanwhile: what waits leaves by tokens and the drain lane, at most %s/s of it; for more, for a while: enqueue gate override %s --drain N --for 1h",
-			count(int(state.Backlog), "operation"), decimal(float64(state.InForce.DrainMilliPerSecond)/1000), dep)
+	if g.Backlog.Due > 0 {
+		p.say("%s came due meanwhile: what waits leaves by tokens and the drain lane, at most %s/s of it; for more, for a while: enqueue gate override %s --drain N --for 1h",
+			count(int(g.Backlog.Due), "operation"), decimal(deref(g.Drain.Most)), dep)
 	}
 	return nil
 }
@@ -124,63 +115,16 @@ func checkCredential(name string) error {
 	return nil
 }
 
-func (s *session) resumeCredential(ctx context.Context, dep jobs.Dependency, credential, note string) error {
-	state, err := s.ledger.Gate(ctx, dep)
-	if err != nil {
-		return err
-	}
-	if _, paused := state.PausedCredentials[credential]; !paused {
-		which := "none is"
-		if names := slices.Sorted(maps.Keys(state.PausedCredentials)); len(names) > 0 {
-			which = join(names) + " are"
-		}
-		return &failure{exitConflict, fmt.Errorf("credential %q of %s is not paused: %s", credential, dep, which)}
-	}
-	if err := s.ledger.ResumeCredential(ctx, dep, credential, ledger.Actor{By: s.p.by(), Note: note}); err != nil {
-		return err
-	}
-	return s.p.writePaused(paused{Dependency: dep, Credential: &credential})
-}
-
-// openDependency is openKnown for an action, which has to say why.
-func (p *program) openDependency(ctx context.Context, name, note string) (*session, jobs.Dependency, error) {
+// openDependency opens what an action on a dependency is about, once it says why.
+func (p *program) openDependency(ctx context.Context, name, note string) (backend, jobs.Dependency, error) {
 	if err := jobs.CheckName(name); err != nil {
 		return nil, "", usagef("dependency: %w", err)
 	}
 	if err := operator.CheckNote(note); err != nil {
 		return nil, "", err
 	}
-	return p.openKnown(ctx, name)
-}
-
-// openKnown connects to write, and makes sure that the namespace knows the dependency:
-// a typo would pause nothing and say so to nobody.
-func (p *program) openKnown(ctx context.Context, name string) (*session, jobs.Dependency, error) {
-	if err := jobs.CheckName(name); err != nil {
-		return nil, "", usagef("dependency: %w", err)
-	}
-	s, err := p.open(ctx, writes)
-	if err != nil {
-		return nil, "", err
-	}
-	dep := jobs.Dependency(name)
-	deps, err := s.op.Dependencies(ctx)
-	if err == nil && !slices.Contains(deps, dep) {
-		err = s.noDependency(dep, deps)
-	}
-	if err != nil {
-		s.close()
-		return nil, "", err
-	}
-	return s, dep, nil
-}
-
-func (s *session) noDependency(dep jobs.Dependency, known []jobs.Dependency) error {
-	list := "none is"
-	if len(known) > 0 {
-		list = join(known) + " are"
-	}
-	return &failure{exitNotFound, fmt.Errorf("no dependency %q in namespace %s: %s known", dep, s.ledger.Namespace(), list)}
+	b, err := p.open(ctx, writes)
+	return b, jobs.Dependency(name), err
 }
 
 func (p *program) writePaused(a paused) error {

@@ -91,60 +91,57 @@ func (p *program) reconcile(ctx context.Context, args []string, f *reconcileFlag
 	if len(named) == 0 {
 		return p.end(report, past, faults)
 	}
-	s, err := p.open(ctx, writes)
+	b, err := p.open(ctx, writes)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if err := s.fit(ctx); err != nil { // what is not in the ledger is taken in
+	defer b.close()
+	if err := p.warnOfFuture(ctx, b, firstSent); err != nil {
 		return err
 	}
-	if err := s.warnOfFuture(ctx, firstSent); err != nil {
-		return err
-	}
-	ids, unknown, err := s.ofKnownKinds(named, f.from != "")
+	ids, unknown, err := b.reconcilable(ctx, named, f.from != "")
 	if err != nil {
 		return err
 	}
 	faults = append(faults, unknown...)
 	slices.SortStableFunc(faults, func(a, b operator.Fault) int { return a.Line - b.Line })
 	if len(ids) > 0 {
-		if report, err = s.op.Reconcile(ctx, ids, firstSent, p.order(f.note)); err != nil {
+		if report, err = b.reconcile(ctx, ids, firstSent, p.order(f.note)); err != nil {
 			return err
 		}
 	}
 	return p.end(report, past, faults)
 }
 
-// ofKnownKinds leaves out operations of kinds that nobody knows. In a file they are
-// faults; named by a person they end the command before anything is done.
-func (s *session) ofKnownKinds(named []namedAt, fromFile bool) ([]jobs.ID, []operator.Fault, error) {
-	var ids []jobs.ID
-	var faults []operator.Fault
-	for _, n := range named {
-		switch {
-		case s.op.Knows(n.id.Kind):
-			ids = append(ids, n.id)
-		case fromFile && len(s.ours) > 0:
-			faults = append(faults, operator.Fault{Line: n.line, Error: s.unknownKind(n.id.Kind).Error()})
-		default:
-			return nil, nil, s.unknownKind(n.id.Kind)
-		}
-	}
-	return ids, faults, nil
-}
-
 // warnOfFuture says that an instant that has not come yet counts as now.
-func (s *session) warnOfFuture(ctx context.Context, t time.Time) error {
+func (p *program) warnOfFuture(ctx context.Context, b backend, t time.Time) error {
 	if t.IsZero() {
 		return nil
 	}
-	now, err := s.op.Now(ctx)
+	now, err := b.now(ctx)
 	if err != nil {
 		return err
 	}
 	if w := futureWarning("first-sent-at", t, now); w != "" {
-		s.p.say("warning: %s", w)
+		p.say("warning: %s", w)
 	}
 	return nil
+}
+
+// ofKnownKinds leaves out operations of kinds that nobody knows: faults, or the end of
+// the command before anything is done.
+func ofKnownKinds(named []namedAt, faulty bool, knows func(jobs.Kind) bool, unknown func(jobs.Kind) error) ([]jobs.ID, []operator.Fault, error) {
+	var ids []jobs.ID
+	var faults []operator.Fault
+	for _, n := range named {
+		switch {
+		case knows(n.id.Kind):
+			ids = append(ids, n.id)
+		case faulty:
+			faults = append(faults, operator.Fault{Line: n.line, Error: unknown(n.id.Kind).Error()})
+		default:
+			return nil, nil, unknown(n.id.Kind)
+		}
+	}
+	return ids, faults, nil
 }

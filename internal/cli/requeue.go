@@ -51,29 +51,30 @@ func (p *program) requeueCommand() *cobra.Command {
 }
 
 func (p *program) requeue(ctx context.Context, cmd *cobra.Command, args []string, b *bulk, f *requeueFlags) error {
-	plan, err := f.words(cmd).Plan()
+	words := f.words(cmd)
+	plan, err := words.Plan()
 	if err != nil {
 		return err
 	}
 	if err := b.check(p, cmd, args, !f.dryRun); err != nil {
 		return err
 	}
-	s, set, err := b.prepare(ctx, p, cmd, args)
-	if err != nil || s == nil {
+	on, set, err := b.prepare(ctx, p, cmd, args)
+	if err != nil || set == nil {
 		return err
 	}
-	defer s.close()
-	if err := s.op.CheckPlan(ctx, plan); err != nil {
+	defer on.close()
+	if err := set.check(ctx, words); err != nil {
 		return err
 	}
 	if f.dryRun {
-		would, err := s.op.DryRun(ctx, set, plan)
+		would, err := set.dryRun(ctx, words)
 		if err != nil {
 			return err
 		}
 		return p.writeDryRun(would)
 	}
-	if goOn, err := p.ask(requeueQuestion(set.Len(), plan)); err != nil || !goOn {
+	if goOn, err := p.ask(requeueQuestion(set.count(), plan)); err != nil || !goOn {
 		return declined(err)
 	}
 	order := p.order(b.note)
@@ -82,7 +83,7 @@ func (p *program) requeue(ctx context.Context, cmd *cobra.Command, args []string
 			p.say("requeued %s first, batch %s; waiting for what becomes of them (at most %s)", count(now.Canaries, "operation"), now.Batch, plan.CanaryWait)
 		}
 	}
-	report, err := s.op.Requeue(ctx, set, plan, order)
+	report, err := set.requeue(ctx, words, order)
 	if err != nil {
 		return err
 	}

@@ -151,12 +151,12 @@ func (p *program) resolve(ctx context.Context, args []string, f *resolveFlags) e
 		return p.writeOutcome(report.Outcome(nil))
 	}
 	if len(found) > 0 {
-		s, err := p.open(ctx, writes)
+		b, err := p.open(ctx, writes)
 		if err != nil {
 			return err
 		}
-		defer s.close()
-		if report, err = s.op.Resolve(ctx, found, p.order(f.note)); err != nil {
+		defer b.close()
+		if report, err = b.resolve(ctx, found, p.order(f.note)); err != nil {
 			return err
 		}
 	}

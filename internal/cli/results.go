@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"redrive/internal/jobs"
-	"redrive/internal/ledger"
 	"redrive/internal/operator"
 )
 
@@ -50,7 +49,7 @@ func (p *program) end(r operator.Report, past string, faults []operator.Fault) e
 	switch {
 	case errors.Is(r.Failed, operator.ErrStopped), errors.As(r.Failed, &canary):
 		return &failure{exitConflict, r.Failed}
-	case ledger.WritesRefused(r.Failed) && len(out.Items) == 0:
+	case unchanged(r.Failed) && len(out.Items) == 0:
 		return &noted{r.Failed, "no operation was changed: give the same command again later"}
 	case r.Failed != nil:
 		return &noted{r.Failed, "it ended early: the same command again goes on with the rest"}

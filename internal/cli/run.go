@@ -47,7 +47,7 @@ type program struct {
 		noColor, yes                         bool
 		timeout                              time.Duration
 	}
-	where string // address of Redis without user and password, once it is known
+	store string // which store or server is acted on, without user and password, once it is known
 }
 
 func newProgram(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *program {
@@ -101,28 +101,32 @@ func (p *program) report(ctx context.Context, err error) int {
 	switch {
 	case ctx.Err() != nil && errors.Is(f.err, context.Canceled):
 		text = "interrupted"
-	case fromRedis(f.err):
-		text = p.redisText(f.err)
+	case fromStore(f.err):
+		text = p.storeText(f.err)
 	}
 	p.say("%s", text)
 	return f.code
 }
 
-// redisText explains an error of Redis: where it is, never with which password.
-func (p *program) redisText(err error) string {
+// storeText explains an error of Redis or of a server: where it is, never with which
+// password or token.
+func (p *program) storeText(err error) string {
 	note := ""
 	var n *noted
 	if errors.As(err, &n) {
 		err, note = n.err, "; "+n.note
 	}
+	if fromServer(err) {
+		return err.Error() + note
+	}
 	text := ledger.Explain(err)
-	if p.where != "" {
-		text = "redis at " + p.where + ": " + text
+	if p.store != "" {
+		text = p.store + ": " + text
 	}
 	return text + note
 }
 
-// noted is an error of Redis with what the caller should know about it.
+// noted is an error of the store with what the caller should know about it.
 type noted struct {
 	err  error
 	note string
@@ -216,7 +220,7 @@ func (p *program) command(l limit, outputs []string, do func(context.Context, *c
 		if errors.As(err, &inner) {
 			return &failure{inner.code, err}
 		}
-		if outOfTime(ctx) && fromRedis(err) {
+		if outOfTime(ctx) && fromStore(err) {
 			late := fmt.Errorf("not done within %s (--command-timeout)", p.flags.timeout)
 			var n *noted
 			if errors.As(err, &n) {

@@ -2,19 +2,12 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
-	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
-	"redrive/internal/ledger"
 	"redrive/internal/operator"
 	"redrive/internal/terms"
 	"redrive/internal/wire"
@@ -51,27 +44,12 @@ func (p *program) dlqShowCommand() *cobra.Command {
 	return cmd
 }
 
-// shown is an operation as show writes it: its JSON, and what only show has.
+// shown is an operation as show writes it.
 type shown struct {
-	jobs.Operation
-	Request *revealed         `json:"request,omitempty"`       // with --reveal
-	Answers map[string]string `json:"answers,omitempty"`       // with --reveal: by number of the attempt
-	Ref     *string           `json:"ref,omitempty"`           // what a person gave as proof
-	Unsafe  string            `json:"resend_unsafe,omitempty"` // why one more send would not be safe
-	Cut     bool              `json:"timeline_cut,omitempty"`  // what people did long ago may be missing
-	Chain   *chain            `json:"chain,omitempty"`         // of one that is a new attempt, or was tried again
-	Next    []string          `json:"next,omitempty"`          // dlq show: what can be done
-}
+	wire.OperationView
+	Next []string `json:"next,omitempty"` // dlq show: what can be done
 
-// revealed is the request, for eyes that asked for it.
-type revealed struct {
-	Method      string            `json:"method"`
-	Path        string            `json:"path"`
-	ContentType string            `json:"content_type"`
-	Headers     map[string]string `json:"headers"`
-	Params      map[string]string `json:"params"`
-	Body        string            `json:"body"`                  // "" if it is not text
-	BodyBase64  string            `json:"body_base64,omitempty"` // then it is here
+	kind *wire.Kind // nil: nobody knows it
 }
 
 func (p *program) show(ctx context.Context, name string, reveal, advise bool) error {
@@ -83,55 +61,25 @@ func (p *program) show(ctx context.Context, name string, reveal, advise bool) er
 	if reveal {
 		a = writes
 	}
-	s, err := p.open(ctx, a)
+	b, err := p.open(ctx, a)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	places, err := s.find(ctx, name, whole)
+	defer b.close()
+	items, err := b.show(ctx, name, reveal)
 	if err != nil {
 		return err
 	}
-	details, err := s.ledger.Details(ctx, places, s.known)
-	if err != nil {
-		return err
-	}
-	details = slices.DeleteFunc(details, func(d *ledger.Detail) bool { return d == nil })
-	if len(details) == 0 {
-		if !whole && len(s.known) == 0 {
-			return s.unknownKind("")
-		}
-		return &failure{exitNotFound, fmt.Errorf("%s: %w in namespace %s", name, ledger.ErrNotFound, s.ledger.Namespace())}
-	}
-	if reveal {
-		for _, d := range details { // before anything is shown: who cannot be written down sees nothing
-			if err := s.ledger.Note(ctx, d.Dependency, d.ID().String(), wire.ActionReveal, ledger.Actor{By: p.by()}); err != nil {
-				return err
-			}
-		}
-	}
-	now, err := s.ledger.Now(ctx)
-	if err != nil {
-		return err
-	}
-	items := make([]shown, len(details))
-	for i, d := range details {
-		cut, err := s.tellDoings(ctx, d)
+	if advise {
+		now, err := b.now(ctx)
 		if err != nil {
 			return err
 		}
-		among, err := s.ledger.ChainOf(ctx, d, s.op.SpecOf(d.Kind))
-		if err != nil {
-			return err
+		for i := range items {
+			items[i].Next = adviceOn(items[i], now)
 		}
-		items[i] = s.shownOf(d, reveal, advise, now)
-		items[i].Chain = chainText(d, among)
-		if advise && items[i].State == jobs.Dead {
-			items[i].Next = adviseChain(items[i])
-		}
-		items[i].Cut = cut
 	}
-	return p.writeShown(s, details, items, whole, reveal)
+	return p.writeShown(items, whole, reveal)
 }
 
 func checkOperationName(name string, whole bool) error {
@@ -142,54 +90,7 @@ func checkOperationName(name string, whole bool) error {
 	return jobs.CheckKey(name)
 }
 
-// find returns where an operation may be. A bare key is looked for under every kind.
-func (s *session) find(ctx context.Context, name string, whole bool) ([]ledger.Place, error) {
-	if whole {
-		id, err := jobs.ParseID(name)
-		if err != nil {
-			return nil, err
-		}
-		return s.op.Places(ctx, []jobs.ID{id})
-	}
-	var places []ledger.Place
-	for _, kind := range slices.Sorted(maps.Keys(s.known)) {
-		places = append(places, ledger.Place{Dependency: s.known[kind].Dependency, ID: jobs.ID{Kind: kind, Key: jobs.Key(name)}})
-	}
-	return places, nil
-}
-
-func (s *session) shownOf(d *ledger.Detail, reveal, advise bool, now time.Time) shown {
-	out := shown{Operation: d.Operation}
-	if d.Ref != "" {
-		out.Ref = &d.Ref
-	}
-	out.Unsafe = d.ResendUnsafe(s.op.SpecOf(d.Kind), now)
-	if advise {
-		spec, known := s.known[d.Kind]
-		a := advice{op: &d.Operation, sent: sentText(d, spec, known), now: now, unsafe: out.Unsafe, asks: spec.Inquiry != nil, bare: d.Bare}
-		if known {
-			a.moved = d.Moved(&spec)
-		}
-		out.Next = a.next()
-	}
-	if reveal {
-		out.Answers = d.Answers
-		if d.Request.Method != "" {
-			out.Request = &revealed{Method: d.Request.Method, Path: d.Request.Path, ContentType: d.Request.ContentType,
-				Headers: d.Request.Headers, Params: d.Request.Params}
-			if utf8.Valid(d.Request.Body) {
-				out.Request.Body = string(d.Request.Body)
-			} else {
-				out.Request.BodyBase64 = base64.StdEncoding.EncodeToString(d.Request.Body)
-			}
-		}
-		return out
-	}
-	out.Operation = wire.Hidden(out.Operation)
-	return out
-}
-
-func (p *program) writeShown(s *session, details []*ledger.Detail, items []shown, whole, reveal bool) error {
+func (p *program) writeShown(items []shown, whole, reveal bool) error {
 	switch p.flags.output {
 	case asJSON:
 		if whole && len(items) == 1 {
@@ -215,17 +116,16 @@ func (p *program) writeShown(s *session, details []*ledger.Detail, items []shown
 		if i > 0 {
 			p.print("")
 		}
-		p.showText(s, details[i], item, reveal)
+		p.showText(item, reveal)
 	}
 	return nil
 }
 
 // showText is what a person sees: the answer to the most pressing questions first.
-func (p *program) showText(s *session, d *ledger.Detail, o shown, reveal bool) {
-	spec, known := s.known[o.Kind]
-	p.print("%s: %s, applied %s, %s, result %s", o.ID(), operator.StateText(&o.Operation), o.Applied, sentText(d, spec, known), pairsOrNone(o.Result))
+func (p *program) showText(o shown, reveal bool) {
+	p.print("%s: %s, applied %s, %s, result %s", o.ID(), operator.StateText(&o.Operation), o.Applied, sentText(o), pairsOrNone(o.Result))
 	p.print("")
-	p.table(grid{rows: factRows(o, d)})
+	p.table(grid{rows: factRows(o)})
 	p.print("")
 	timeline := grid{header: []string{"at", "event", "n", "by", "outcome", "class", "status", "took", "verdict", "next in", "note"}}
 	for _, e := range o.Timeline {
@@ -244,7 +144,7 @@ func (p *program) showText(s *session, d *ledger.Detail, o shown, reveal bool) {
 		p.print("(of what people did, only what stands among the newest %s of the audit of %s)", count(maxDoings, "entry"), o.Dependency)
 	}
 	p.print("")
-	p.showRequest(d, spec, known, reveal)
+	p.showRequest(o, reveal)
 	if len(o.Next) > 0 {
 		p.print("")
 		p.print("what to do next:")
@@ -254,13 +154,13 @@ func (p *program) showText(s *session, d *ledger.Detail, o shown, reveal bool) {
 	}
 }
 
-func sentText(o *ledger.Detail, spec jobs.KindSpec, known bool) string {
+func sentText(o shown) string {
 	switch {
 	case o.Bare:
 		return "never sent from here"
 	case o.Sends == 0:
 		return "never sent"
-	case known && spec.KeyHeader == "":
+	case o.kind != nil && o.kind.KeyHeader == "":
 		return count(o.Sends, "send") + " without a key"
 	}
 	return count(o.Sends, "send") + " under key " + o.IdempotencyKey
@@ -273,10 +173,10 @@ func pairsOrNone(m map[string]string) string {
 	return pairsText(m)
 }
 
-func factRows(o shown, d *ledger.Detail) [][]string {
+func factRows(o shown) [][]string {
 	rows := [][]string{
 		{"dependency", string(o.Dependency)},
-		{"attempts", sendsText(&o.Operation) + " sends, " + strconv.Itoa(d.Used) + " of them count"},
+		{"attempts", sendsText(&o.Operation) + " sends, " + strconv.Itoa(o.Used) + " of them count"},
 		{"created", instant(o.CreatedAt)},
 		{"deadline", instant(o.DeadlineAt)},
 	}
@@ -302,7 +202,7 @@ func factRows(o shown, d *ledger.Detail) [][]string {
 	add("traceparent", deref(o.Traceparent))
 	add("columns", pairsText(o.Columns))
 	if o.Chain != nil {
-		add("new attempt of", o.Chain.text(o.NewAttemptOf))
+		add("new attempt of", chainText(o.Chain, o.NewAttemptOf))
 		add("tried again as", nameOf(o.Chain.TriedAgainAs))
 	}
 	if deref(o.Again) == jobs.AgainNever {
@@ -314,8 +214,8 @@ func factRows(o shown, d *ledger.Detail) [][]string {
 	if o.Last != nil {
 		add("last error", deref(o.Last.Error))
 	}
-	if d.By != "" {
-		add("resolved by", strings.TrimSpace(d.By+" "+d.Ref))
+	if o.By != "" {
+		add("resolved by", strings.TrimSpace(o.By+" "+deref(o.Ref)))
 	}
 	return rows
 }

@@ -12,6 +12,7 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/terms"
+	"redrive/internal/wire"
 )
 
 func TestStatsWarnsOfOperationsThatNobodyWillSend(t *testing.T) {
@@ -30,7 +31,7 @@ func TestStatsWarnsOfOperationsThatNobodyWillSend(t *testing.T) {
 		says(t, got.stderr, "no live worker knows kind payout of dependency payrail, which has 1 operation to send", "no live worker serves dependency bank")
 		hides(t, got.stderr, "kind charge")
 		beat(ledger.Worker{ID: "w2", Dependencies: []jobs.Dependency{"payrail", "bank"}, Kinds: []jobs.Kind{"charge", "payout", "refund"}})
-		st := into[stats](t, b.must(exitOK, "stats", "-o", "json"))
+		st := into[wire.Stats](t, b.must(exitOK, "stats", "-o", "json"))
 		if len(st.Warnings) != 0 || st.Dependencies["payrail"].Workers != 2 || st.States[jobs.Waiting] != 3 {
 			t.Errorf("%+v", st)
 		}
@@ -48,7 +49,7 @@ func TestPauseAndResumeAreSeenInStats(t *testing.T) {
 		}
 		got := b.must(exitOK, "pause", "payrail", "--for", "8h", "--note", "their maintenance")
 		says(t, got.stderr, "1 waiting operation will miss the deadline during the pause")
-		st := into[stats](t, b.must(exitOK, "stats", "-o", "json"))
+		st := into[wire.Stats](t, b.must(exitOK, "stats", "-o", "json"))
 		paused := st.Dependencies["payrail"].Paused
 		if paused == nil || paused.By != "ann@desk" || paused.Note != "their maintenance" || paused.Until == nil {
 			t.Fatalf("%+v", paused)
@@ -57,7 +58,7 @@ func TestPauseAndResumeAreSeenInStats(t *testing.T) {
 			t.Error("bank is paused too")
 		}
 		b.must(exitOK, "resume", "payrail", "--note", "back")
-		if st := into[stats](t, b.must(exitOK, "stats", "-o", "json")); st.Dependencies["payrail"].Paused != nil {
+		if st := into[wire.Stats](t, b.must(exitOK, "stats", "-o", "json")); st.Dependencies["payrail"].Paused != nil {
 			t.Error("it is still paused")
 		}
 		says(t, b.must(exitOK, "audit", "payrail").stdout, "pause", "resume", "their maintenance", "ann@desk")

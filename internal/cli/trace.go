@@ -25,20 +25,20 @@ type submitSpan struct{ span tracing.Span }
 
 // beginSubmit begins the span of a submission and puts its context into it, unless what
 // the submission brings along is none: then it is left as it is, to be refused.
-func beginSubmit(t *tracing.Tracer, sub *jobs.Submission, spec jobs.KindSpec) submitSpan {
+func beginSubmit(t *tracing.Tracer, sub *jobs.Submission, dep jobs.Dependency) submitSpan {
 	if sub.Traceparent != "" && jobs.CheckTraceparent(sub.Traceparent) != nil {
 		return submitSpan{}
 	}
-	span := t.Submit(tracing.About{Dependency: spec.Dependency, ID: sub.ID(), Correlation: sub.CorrelationID, Traceparent: sub.Traceparent})
+	span := t.Submit(tracing.About{Dependency: dep, ID: sub.ID(), Correlation: sub.CorrelationID, Traceparent: sub.Traceparent})
 	sub.Traceparent = span.Traceparent()
 	return submitSpan{span}
 }
 
-// end ends it with the first of receipts, or with an error.
-func (s submitSpan) end(receipts []jobs.Receipt, err error) {
-	answer := jobs.Refused
-	if len(receipts) > 0 {
-		answer = receipts[0].Answer
+// end ends it with the answer, or with an error.
+func (s submitSpan) end(r jobs.Receipt, err error) {
+	answer := r.Answer
+	if answer == "" {
+		answer = jobs.Refused
 	}
 	s.span.EndSubmit(answer, err)
 }

@@ -2,14 +2,10 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"math"
-	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 )
 
@@ -20,73 +16,36 @@ func (p *program) watchCommand() *cobra.Command {
 		Long: "watch shows each operation that begins to wait or ends, from now on, until it is interrupted or --command-timeout (if\n" +
 			"given) passes. It costs Redis one blocked call; what changes too fast for it may be missing.",
 		RunE: p.command(unlimited, []string{asTable, asJSONL}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			s, err := p.open(ctx, reads)
+			b, err := p.open(ctx, reads)
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			return s.watch(ctx, args)
+			defer b.close()
+			err = b.follow(ctx, args, p.writeChanges)
+			if ctx.Err() != nil {
+				return nil // being interrupted is how it ends
+			}
+			return err
 		}),
 	}
 	p.completeDependencies(cmd, math.MaxInt)
 	return cmd
 }
 
-// watchEvery bounds one wait, so that an interrupt is noticed.
-const watchEvery = time.Second
-
-func (s *session) watch(ctx context.Context, names []string) error {
-	deps, err := s.chosenDependencies(ctx, names)
-	if err != nil {
-		return err
-	}
-	changes, err := s.ledger.Changes(ctx, deps)
-	if err != nil {
-		return err
-	}
-	for ctx.Err() == nil {
-		seen, err := changes.Next(ctx, watchEvery)
-		if err != nil {
-			if ctx.Err() != nil {
-				break
-			}
+// writeChanges writes a line for each change, at once: a table could only be made at the
+// end.
+func (p *program) writeChanges(changes []ledger.Change) error {
+	for _, c := range changes {
+		if err := p.writeChange(c); err != nil {
 			return err
 		}
-		for _, c := range seen {
-			if err := s.p.writeChange(c); err != nil {
-				return err
-			}
-		}
-		if err := s.p.stdout.Flush(); err != nil {
-			return &failure{exitError, err}
-		}
 	}
-	return nil // being interrupted is how it ends
+	if err := p.stdout.Flush(); err != nil {
+		return &failure{exitError, err}
+	}
+	return nil
 }
 
-// chosenDependencies are the named ones, or all.
-func (s *session) chosenDependencies(ctx context.Context, names []string) ([]jobs.Dependency, error) {
-	deps, err := s.op.Dependencies(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(names) == 0 {
-		if len(deps) == 0 {
-			return nil, &failure{exitNotFound, errors.New("no dependency is known yet in namespace " + s.ledger.Namespace())}
-		}
-		return deps, nil
-	}
-	chosen := make([]jobs.Dependency, len(names))
-	for i, name := range names {
-		chosen[i] = jobs.Dependency(name)
-		if !slices.Contains(deps, chosen[i]) {
-			return nil, s.noDependency(chosen[i], deps)
-		}
-	}
-	return chosen, nil
-}
-
-// writeChange writes one line at once: a table could only be made at the end.
 func (p *program) writeChange(c ledger.Change) error {
 	if p.flags.output == asJSONL {
 		return p.writeLine(c)

@@ -16,6 +16,7 @@ import (
 	"redrive/internal/config"
 	"redrive/internal/ledger"
 	"redrive/internal/redistest"
+	"redrive/internal/wire"
 )
 
 var zeroTime time.Time
@@ -308,7 +309,7 @@ func TestPayloadIsForRoleOperateAlone(t *testing.T) {
 	b := setupAPI(t)
 	b.submit(`{"kind":"charge","key":"o-1","body":{"card":"4111111111111111"},"headers":{"X-Account":"secret-account"}}`)
 	revealed := b.get("/v1/operations/charge/o-1?reveal=true")
-	if v := into[OperationView](t, revealed); v.Request == nil || v.Request.Body != `{"card":"4111111111111111"}` || v.Request.Headers["X-Account"] != "secret-account" {
+	if v := into[wire.OperationView](t, revealed); v.Request == nil || v.Request.Body != `{"card":"4111111111111111"}` || v.Request.Headers["X-Account"] != "secret-account" {
 		t.Errorf("to operate: %s", revealed.body)
 	}
 	b.ask(ask{method: "GET", path: "/v1/operations/charge/o-1?reveal=true", token: reader}).is(t, "reveal for role read", forbidden)

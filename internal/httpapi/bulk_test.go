@@ -10,6 +10,7 @@ import (
 	"redrive/internal/ledger"
 	"redrive/internal/operator"
 	"redrive/internal/redistest"
+	"redrive/internal/wire"
 )
 
 // dead makes a dead letter of an unknown outcome and, where settled, of which a person
@@ -68,7 +69,7 @@ func TestADiscardGivesUpWhatIsSettledAlone(t *testing.T) {
 	if d := into[BulkDone](t, g); g.status != 200 || d.Done != 1 || d.Refused != 1 || d.Missing != 1 {
 		t.Errorf("%d %s", g.status, g.body)
 	}
-	if v := into[OperationView](t, b.get("/v1/operations/refund/good")); v.State != jobs.Cancelled {
+	if v := into[wire.OperationView](t, b.get("/v1/operations/refund/good")); v.State != jobs.Cancelled {
 		t.Errorf("it is %s", v.State)
 	}
 	if d := into[BulkDone](t, b.post("/v1/dead-letters/discard", `{"note":"x","filter":{"key":"good*"}}`)); d.Chosen != 0 || !d.Over {

@@ -10,6 +10,7 @@ import (
 	"redrive/internal/ledger"
 	"redrive/internal/operator"
 	"redrive/internal/redistest"
+	"redrive/internal/wire"
 )
 
 // resultsOf tells what came of each operation.
@@ -42,7 +43,7 @@ func TestManyAreCancelledByNameOrByFilter(t *testing.T) {
 	if d := into[BulkDone](t, g); g.status != 200 || d.Done != 4 || d.Batch == nil {
 		t.Errorf("by filter: %d %s", g.status, g.body)
 	}
-	if v := into[OperationView](t, b.get("/v1/operations/payout/p")); v.State != jobs.Waiting {
+	if v := into[wire.OperationView](t, b.get("/v1/operations/payout/p")); v.State != jobs.Waiting {
 		t.Errorf("what the filter leaves out is %s", v.State)
 	}
 	// Dead letters only where the filter says so; one that may have taken effect stays.
@@ -64,7 +65,7 @@ func TestManyAreReconciledAlsoThoseThatOnlyTheirDependencyKnows(t *testing.T) {
 		t.Errorf("%d %s", g.status, g.body)
 	}
 	for _, key := range []string{"here", "old%2F7"} {
-		v := into[OperationView](t, b.get("/v1/operations/payout/"+key))
+		v := into[wire.OperationView](t, b.get("/v1/operations/payout/"+key))
 		if v.State != jobs.Unresolved || v.Bare != (key != "here") || (v.Outline == nil) != v.Bare {
 			t.Errorf("%s: %+v", key, v)
 		}
@@ -83,7 +84,7 @@ func TestWhatAPersonFoundOutIsTakenForOneAndForMany(t *testing.T) {
 	if d := into[Done](t, g); g.status != 200 || d.State != jobs.Succeeded {
 		t.Errorf("one: %d %s", g.status, g.body)
 	}
-	if v := into[OperationView](t, b.get("/v1/operations/refund/one")); v.Ref == nil || *v.Ref != "r-9" || v.By != "ann" {
+	if v := into[wire.OperationView](t, b.get("/v1/operations/refund/one")); v.Ref == nil || *v.Ref != "r-9" || v.By != "ann" {
 		t.Errorf("one: %+v", v)
 	}
 	b.post("/v1/operations/refund/one/resolve", `{"note":"again","verdict":"not_applied"}`).is(t, "what has ended", notInState)
@@ -93,7 +94,7 @@ func TestWhatAPersonFoundOutIsTakenForOneAndForMany(t *testing.T) {
 		t.Errorf("many: %d %s", g.status, g.body)
 	}
 	for key, want := range map[string]jobs.State{"a": jobs.Succeeded, "b": jobs.Dead, "c": jobs.Cancelled, "left": jobs.Dead} {
-		v := into[OperationView](t, b.get("/v1/operations/refund/"+key))
+		v := into[wire.OperationView](t, b.get("/v1/operations/refund/"+key))
 		if v.State != want || (v.Applied == jobs.AppliedNo) != (key == "b") {
 			t.Errorf("%s is %s, applied %s, want %s", key, v.State, v.Applied, want)
 		}
@@ -129,7 +130,7 @@ func TestEveryWrongWordAboutManyIsNamed(t *testing.T) {
 			t.Errorf("%s %s: %+v, want it at %s", c.action, c.body, p.Errors, c.location)
 		}
 	}
-	if v := into[OperationView](t, b.get("/v1/operations/refund/doubt")); v.State != jobs.Dead || v.Applied != jobs.AppliedUnknown {
+	if v := into[wire.OperationView](t, b.get("/v1/operations/refund/doubt")); v.State != jobs.Dead || v.Applied != jobs.AppliedUnknown {
 		t.Errorf("something was done: %+v", v.Operation)
 	}
 }

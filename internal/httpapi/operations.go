@@ -2,12 +2,10 @@ package httpapi
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -68,47 +66,12 @@ func (p OperationPath) id() (jobs.ID, error) {
 	return jobs.ID{Kind: jobs.Kind(p.Kind), Key: jobs.Key(p.Key)}, nil
 }
 
-// OperationView is an operation as get shows it.
-type OperationView struct {
-	jobs.Operation
-	Request *Revealed         `json:"request,omitempty" doc:"what is sent, with reveal=true"`
-	Answers map[string]string `json:"answers,omitempty" doc:"bodies of answers by the number of their attempt, with reveal=true"`
-	Outline *Outline          `json:"outline,omitempty" doc:"what may be told of the request; not there: it has none, or it is gone"`
-	Bare    bool              `json:"bare,omitempty" doc:"only its dependency knows it: it is asked about, and nothing is sent for it"`
-	Used    int               `json:"attempts_used" doc:"sends that count against the attempts allowed"`
-	Ref     *string           `json:"ref,omitempty" doc:"what a person gave as proof"`
-	By      string            `json:"resolved_by,omitempty" doc:"the person who resolved it"`
-	Moved   string            `json:"moved,omitempty" enum:"base_url,credential" doc:"what changed of where it is sent to since sends whose outcome is unknown: what is not found there proves nothing"`
-	Chain   *wire.Chain       `json:"chain,omitempty" doc:"of one that is a new attempt of another, or was tried again"`
-	Unsafe  string            `json:"resend_unsafe,omitempty" doc:"why one more send would not be safe"`
-	Cut     bool              `json:"timeline_cut,omitempty" doc:"what people did long ago may be missing in the timeline"`
-}
-
-// Outline is what may be told of a request without its payload.
-type Outline struct {
-	Method      string `json:"method"`
-	ContentType string `json:"content_type"`
-	Headers     int    `json:"headers" doc:"how many"`
-	BodyBytes   int    `json:"body_bytes"`
-}
-
-// Revealed is the request of an operation.
-type Revealed struct {
-	Method      string            `json:"method"`
-	Path        string            `json:"path"`
-	ContentType string            `json:"content_type"`
-	Headers     map[string]string `json:"headers"`
-	Params      map[string]string `json:"params"`
-	Body        string            `json:"body" doc:"empty if it is no text"`
-	BodyBase64  string            `json:"body_base64,omitempty" doc:"of a body that is no text"`
-}
-
 type getInput struct {
 	OperationPath
 	Reveal bool `query:"reveal" doc:"show request and answers too"`
 }
 
-func (d *door) get(ctx context.Context, in *getInput) (*body[OperationView], error) {
+func (d *door) get(ctx context.Context, in *getInput) (*body[wire.OperationView], error) {
 	who := callerOf(ctx)
 	if in.Reveal && !who.may(config.RoleOperate) {
 		return nil, forbidden.because("token %s has not the role %s, which reveal=true needs", who.name, config.RoleOperate)
@@ -134,34 +97,9 @@ func (d *door) get(ctx context.Context, in *getInput) (*body[OperationView], err
 	if err != nil {
 		return nil, err
 	}
-	view := OperationView{Operation: detail.Operation, Unsafe: detail.ResendUnsafe(spec, now), Cut: cut, Bare: detail.Bare, Used: detail.Used,
-		By: detail.By, Moved: detail.Moved(spec), Chain: wire.ChainOf(detail, among)}
-	if r := detail.Request; r.Method != "" {
-		view.Outline = &Outline{r.Method, r.ContentType, len(r.Headers), len(r.Body)}
-	}
-	if detail.Ref != "" {
-		view.Ref = &detail.Ref
-	}
-	if !in.Reveal {
-		view.Operation = wire.Hidden(view.Operation)
-		return &body[OperationView]{view}, nil
-	}
-	view.Answers, view.Request = detail.Answers, revealed(detail.Request)
-	return &body[OperationView]{view}, nil
-}
-
-// revealed is nil where the request is gone.
-func revealed(r jobs.Request) *Revealed {
-	if r.Method == "" {
-		return nil
-	}
-	out := &Revealed{Method: r.Method, Path: r.Path, ContentType: r.ContentType, Headers: r.Headers, Params: r.Params}
-	if utf8.Valid(r.Body) {
-		out.Body = string(r.Body)
-	} else {
-		out.BodyBase64 = base64.StdEncoding.EncodeToString(r.Body)
-	}
-	return out
+	view := wire.ViewOf(detail, spec, among, in.Reveal, now)
+	view.Cut = cut
+	return &body[wire.OperationView]{view}, nil
 }
 
 // find reads one operation. spec is its kind; nil if nobody knows it.

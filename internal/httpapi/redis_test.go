@@ -11,6 +11,7 @@ import (
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/redistest"
+	"redrive/internal/wire"
 )
 
 // connect is a client as the program makes it: it gives up when its context ends.
@@ -55,7 +56,7 @@ func TestWhatRedisRefusesIsTriedAgainLaterAndChangesNothing(t *testing.T) {
 			p := b.ask(c.ask(all)).is(t, why+": "+c.pattern, redisRefuses)
 			says(t, p.Detail, "nothing was written", why)
 		}
-		if g := b.get("/v1/operations/charge/o-1"); g.status != http.StatusOK || into[OperationView](t, g).State != jobs.Waiting {
+		if g := b.get("/v1/operations/charge/o-1"); g.status != http.StatusOK || into[wire.OperationView](t, g).State != jobs.Waiting {
 			t.Errorf("%s: a look answers %d %s", why, g.status, g.body)
 		}
 	}
@@ -217,7 +218,7 @@ func TestAnOperationThatOnlyTheGatewayKnowsIsAskedAbout(t *testing.T) {
 	if d := into[Done](t, g); g.status != 200 || d.State != jobs.Unresolved || d.Operation.Key != "old/7" {
 		t.Errorf("%d %s", g.status, g.body)
 	}
-	if v := into[OperationView](t, b.get("/v1/operations/payout/old%2F7")); v.State != jobs.Unresolved || v.Applied != jobs.AppliedUnknown {
+	if v := into[wire.OperationView](t, b.get("/v1/operations/payout/old%2F7")); v.State != jobs.Unresolved || v.Applied != jobs.AppliedUnknown {
 		t.Errorf("%+v", v.Operation)
 	}
 	g = b.post("/v1/operations/payout/old%2F7/cancel", `{"note":"x"}`)

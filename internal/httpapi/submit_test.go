@@ -5,6 +5,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/redistest"
+	"redrive/internal/wire"
 )
 
 func TestSubmitAnswersAsTheLedgerDoes(t *testing.T) {
@@ -22,7 +23,7 @@ func TestSubmitAnswersAsTheLedgerDoes(t *testing.T) {
 		t.Errorf("the receipt of a conflict is not told: %+v", p.Receipt)
 	}
 	g := b.get("/v1/operations/charge/o-1")
-	if o := into[OperationView](t, g); g.status != 200 || o.State != jobs.Waiting || o.Columns["amount"] != "4200" || o.Request != nil || len(o.Timeline) == 0 {
+	if o := into[wire.OperationView](t, g); g.status != 200 || o.State != jobs.Waiting || o.Columns["amount"] != "4200" || o.Request != nil || len(o.Timeline) == 0 {
 		t.Errorf("get: %d %s", g.status, g.body)
 	}
 }

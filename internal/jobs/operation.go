@@ -21,6 +21,7 @@ type Operation struct {
 	DeadlineAt  *Instant `json:"deadline_at"`
 	FirstSentAt *Instant `json:"first_sent_at"`
 	EndedAt     *Instant `json:"ended_at"`
+	EnteredAt   *Instant `json:"entered_at"` // its present state: what lists are ordered and filtered by
 
 	Idempotency    Idempotency `json:"idempotency"`
 	IdempotencyKey string      `json:"idempotency_key"`
@@ -40,10 +41,6 @@ type Operation struct {
 	Again        *Again `json:"again"`          // what a decline said of trying again
 
 	Timeline []Event `json:"timeline,omitempty"` // show only
-
-	// EnteredAt is when it entered its present state: what lists are ordered and
-	// filtered by. Not part of the wire form.
-	EnteredAt *Instant `json:"-"`
 }
 
 // ID returns the operation's name.

@@ -26,14 +26,18 @@ type Kind struct {
 	Inquiry     bool             `json:"inquiry"`                      // its dependency can be asked what became of one
 }
 
+// KindOf tells of one kind.
+func KindOf(s jobs.KindSpec) Kind {
+	return Kind{Kind: s.Kind, Dependency: s.Dependency, Method: s.Method, Path: s.Path, Params: pathParams(s.Path), ContentType: s.ContentType,
+		Idempotency: s.Idempotency, KeyHeader: s.KeyHeader, DeadlineMS: s.DeadlineMS, MaxAttempts: s.MaxAttempts,
+		Columns: append([]string{}, slices.Sorted(maps.Keys(s.Columns))...), Credentials: append([]string{}, s.Credentials...), Inquiry: s.Inquiry != nil}
+}
+
 // Kinds tells of kinds, by name.
 func Kinds(known map[jobs.Kind]jobs.KindSpec) []Kind {
 	out := make([]Kind, 0, len(known))
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		s := known[name]
-		out = append(out, Kind{Kind: s.Kind, Dependency: s.Dependency, Method: s.Method, Path: s.Path, Params: pathParams(s.Path), ContentType: s.ContentType,
-			Idempotency: s.Idempotency, KeyHeader: s.KeyHeader, DeadlineMS: s.DeadlineMS, MaxAttempts: s.MaxAttempts,
-			Columns: append([]string{}, slices.Sorted(maps.Keys(s.Columns))...), Credentials: append([]string{}, s.Credentials...), Inquiry: s.Inquiry != nil})
+		out = append(out, KindOf(known[name]))
 	}
 	return out
 }

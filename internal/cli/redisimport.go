@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"math/rand/v2"
 	"sync"
 	"unicode/utf8"
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
-	"redrive/internal/policy"
 	"redrive/internal/terms"
 	"redrive/internal/tracing"
 	"redrive/internal/wire"
@@ -23,13 +21,24 @@ import (
 // says twice is accepted once and then a duplicate, as if submitted line by line.
 const lanes = 4
 
-// importer submits the lines of one file.
-type importer struct {
-	session *session
-	lines   *lineReader
-	tally   *tally
-	tracer  *tracing.Tracer
-	seed    maphash.Seed
+// redisImporter submits the lines of one file.
+type redisImporter struct {
+	on     *atRedis
+	tracer *tracing.Tracer
+	seed   maphash.Seed
+
+	lines *lineReader // of run
+	tally *tally      // of run
+}
+
+func (s *atRedis) importer(ctx context.Context, tracer *tracing.Tracer) (importer, error) {
+	if len(s.ours) == 0 {
+		return nil, s.unknownKind("")
+	}
+	if err := s.fit(ctx); err != nil {
+		return nil, err
+	}
+	return &redisImporter{on: s, tracer: tracer, seed: maphash.MakeSeed()}, nil
 }
 
 // item is a line on its way to the ledger.
@@ -43,7 +52,8 @@ type item struct {
 // run submits everything, or stops at the first error of Redis or of reading. The
 // tally then says what became of how many lines. When ctx ends, batches under way
 // are still waited for.
-func (im *importer) run(ctx context.Context) error {
+func (im *redisImporter) run(ctx context.Context, lines *lineReader, t *tally) error {
+	im.lines, im.tally = lines, t
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	in := make([]chan item, lanes)
@@ -82,7 +92,7 @@ func (im *importer) run(ctx context.Context) error {
 }
 
 // read decodes lines and hands each to its lane.
-func (im *importer) read(ctx context.Context, in []chan item) error {
+func (im *redisImporter) read(ctx context.Context, in []chan item) error {
 	for ctx.Err() == nil {
 		line, err := im.lines.next()
 		if errors.Is(err, io.EOF) {
@@ -128,7 +138,7 @@ func (im *importer) read(ctx context.Context, in []chan item) error {
 }
 
 // decode returns nil for a line that is rejected.
-func (im *importer) decode(ctx context.Context, line inputLine) (*item, error) {
+func (im *redisImporter) decode(ctx context.Context, line inputLine) (*item, error) {
 	text, before := line.text()
 	sub, err := wire.DecodeSubmission(text)
 	if err != nil {
@@ -137,7 +147,7 @@ func (im *importer) decode(ctx context.Context, line inputLine) (*item, error) {
 	if err := jobs.CheckName(string(sub.Kind)); err != nil {
 		return nil, im.tally.reject(line, sub, column(text, before, &ledger.FieldError{Field: "kind", Err: err}))
 	}
-	spec, err := im.session.kind(ctx, sub.Kind)
+	spec, err := im.on.kind(ctx, sub.Kind)
 	var binding *ledger.BindingError
 	var f *failure
 	switch {
@@ -181,7 +191,7 @@ func column(text []byte, before int, err error) *placedError {
 
 // lane submits what comes in, in order. It never waits to fill a batch: while one is
 // on its way the next gathers, so batches are as full as the input is fast.
-func (im *importer) lane(ctx context.Context, in <-chan item) error {
+func (im *redisImporter) lane(ctx context.Context, in <-chan item) error {
 	batches := map[jobs.Dependency]*batch{}
 	flush := func() error {
 		for _, b := range batches {
@@ -235,15 +245,15 @@ type batch struct {
 	entries []ledger.Entry
 }
 
-func (im *importer) prepare(ctx context.Context, it item, b *batch) error {
-	it.span = beginSubmit(im.tracer, it.sub, it.spec)
+func (im *redisImporter) prepare(ctx context.Context, it item, b *batch) error {
+	it.span = beginSubmit(im.tracer, it.sub, it.spec.Dependency)
 	entry, err := prepare(it.sub, it.spec)
 	if err != nil {
-		it.span.end(nil, err)
+		it.span.end(jobs.Receipt{}, err)
 		text, before := it.line.text()
 		return im.tally.reject(it.line, it.sub, column(text, before, err))
 	}
-	more, err := im.session.warnings(ctx, it.sub)
+	more, err := im.on.warnings(ctx, it.sub)
 	if err != nil {
 		return err
 	}
@@ -253,40 +263,22 @@ func (im *importer) prepare(ctx context.Context, it item, b *batch) error {
 	return nil
 }
 
-func (im *importer) submit(ctx context.Context, b *batch) error {
+func (im *redisImporter) submit(ctx context.Context, b *batch) error {
 	if len(b.entries) == 0 {
 		return nil
 	}
 	// A call that is cut off leaves its lines in doubt: once sent it is waited for, as
 	// long as the client's own time limits allow.
-	receipts, err := im.session.ledger.Submit(context.WithoutCancel(ctx), terms.Submit(b.spec), b.entries)
+	receipts, err := im.on.ledger.Submit(context.WithoutCancel(ctx), terms.Submit(b.spec), b.entries)
 	if err != nil {
 		return err
 	}
 	for i, r := range receipts {
-		b.items[i].span.end(receipts[i:], nil)
+		b.items[i].span.end(r, nil)
 		if err := im.tally.receipt(b.items[i].line, r); err != nil {
 			return err
 		}
 	}
 	b.items, b.entries = b.items[:0], b.entries[:0]
 	return nil
-}
-
-// prepare checks a submission and fixes when its first attempt here is due: at once,
-// or a backoff after what the request path sent.
-func prepare(sub *jobs.Submission, spec jobs.KindSpec) (ledger.Entry, error) {
-	entry, err := ledger.Prepare(sub, spec)
-	if err != nil {
-		return entry, err
-	}
-	if a := sub.Attempted; a != nil {
-		if a.Outcome == jobs.OutcomeUnknown && spec.BaseURL == "" {
-			return entry, &ledger.FieldError{Field: "attempted", Err: fmt.Errorf(
-				"where kind %s is sent to is not known here (base_url of dependency %s holds a ${...}): start a worker once, it publishes it", spec.Kind, spec.Dependency)}
-		}
-		backoff := policy.Backoff{Base: terms.MS(spec.BackoffBaseMS), Cap: terms.MS(spec.BackoffCapMS)}
-		entry.Delay = backoff.Delay(max(a.Attempts, 1), rand.Float64)
-	}
-	return entry, nil
 }

@@ -18,8 +18,8 @@ import (
 	"redrive/internal/operator"
 )
 
-// session is a command's connection to the ledger.
-type session struct {
+// atRedis is the ledger itself, with what a configuration file or the workers say of kinds.
+type atRedis struct {
 	p      *program
 	config *config.Config
 	found  bool // a configuration file was read
@@ -44,8 +44,8 @@ const (
 // person or a script waits, no slot does, and giving up leaves an answer in doubt.
 const replyTimeout = 10 * time.Second
 
-// open connects to the ledger and reads the kinds. The caller closes the session.
-func (p *program) open(ctx context.Context, a access) (*session, error) {
+// openRedis connects to the ledger and reads the kinds. The caller closes it.
+func (p *program) openRedis(ctx context.Context, a access) (*atRedis, error) {
 	c, found, err := config.Open(p.flags.config, config.Overrides{RedisURL: p.flags.redis, Namespace: p.flags.namespace}, p.getenv)
 	if err != nil {
 		return nil, &failure{exitUsage, err}
@@ -58,8 +58,8 @@ func (p *program) open(ctx context.Context, a access) (*session, error) {
 	if err != nil {
 		return nil, &failure{exitUsage, err}
 	}
-	p.where = withoutPassword(address)
-	s := &session{p: p, config: c, found: found, client: client, ledger: ledger.New(client, c.Redis.Namespace).WaitingFor(c.Redis.WaitReplicas)}
+	p.store = "redis at " + withoutPassword(address)
+	s := &atRedis{p: p, config: c, found: found, client: client, ledger: ledger.New(client, c.Redis.Namespace).WaitingFor(c.Redis.WaitReplicas)}
 	check := s.ledger.CheckNewerSchema
 	if a == writes {
 		check = s.ledger.CheckSchema
@@ -75,8 +75,16 @@ func (p *program) open(ctx context.Context, a access) (*session, error) {
 	return s, nil
 }
 
-func (s *session) close() {
+func (s *atRedis) close() {
 	_ = s.client.Close() // nothing of ours is under way: each call waits for its reply
+}
+
+func (s *atRedis) where() string { return "in namespace " + s.ledger.Namespace() }
+
+func (s *atRedis) now(ctx context.Context) (time.Time, error) { return s.op.Now(ctx) }
+
+func (s *atRedis) dependencies(ctx context.Context) ([]jobs.Dependency, error) {
+	return s.op.Dependencies(ctx)
 }
 
 // withoutPassword is what of a Redis URL may be shown.
@@ -95,7 +103,7 @@ func withoutPassword(address string) string {
 }
 
 // readKinds makes what acts on the ledger; it reads the kinds.
-func (s *session) readKinds(ctx context.Context) error {
+func (s *atRedis) readKinds(ctx context.Context) error {
 	o := operator.Options{Hands: s.p.hands}
 	if s.found {
 		o.Kinds, o.Dependencies, o.Source = s.config.KindSpecs(), slices.Collect(maps.Keys(s.config.Dependencies)), s.config.Path
@@ -110,7 +118,7 @@ func (s *session) readKinds(ctx context.Context) error {
 
 // kind returns the kind to submit to. For a kind of the file it makes sure that
 // its operations will be found.
-func (s *session) kind(ctx context.Context, name jobs.Kind) (jobs.KindSpec, error) {
+func (s *atRedis) kind(ctx context.Context, name jobs.Kind) (jobs.KindSpec, error) {
 	spec, err := s.op.Kind(ctx, name)
 	var unknown *operator.UnknownKindError
 	if errors.As(err, &unknown) {
@@ -119,7 +127,7 @@ func (s *session) kind(ctx context.Context, name jobs.Kind) (jobs.KindSpec, erro
 	return spec, err
 }
 
-func (s *session) unknownKind(name jobs.Kind) error {
+func (s *atRedis) unknownKind(name jobs.Kind) error {
 	if len(s.ours) == 0 {
 		return &failure{exitError, fmt.Errorf("no kinds are known in namespace %q: start a worker once (it publishes its kinds), or name the configuration file with --config",
 			s.ledger.Namespace())}
@@ -141,7 +149,7 @@ func join[T ~string](words []T) string {
 
 // fit refuses to hand operations to a Redis that would lose them. Only a file says
 // how safe they must be; without one it must at least be able to hold them.
-func (s *session) fit(ctx context.Context) error {
+func (s *atRedis) fit(ctx context.Context) error {
 	o := ledger.FitnessOptions{Durability: ledger.DurabilityVolatile}
 	if s.found {
 		o.Durability = string(s.config.Redis.Durability)
@@ -167,5 +175,5 @@ func (s *session) fit(ctx context.Context) error {
 			code = exitError
 		}
 	}
-	return &failure{code, fmt.Errorf("redis at %s is not fit to keep operations: %s", s.p.where, strings.Join(texts, "; "))}
+	return &failure{code, fmt.Errorf("%s is not fit to keep operations: %s", s.p.store, strings.Join(texts, "; "))}
 }
