@@ -34,7 +34,7 @@ demo: build ## watch operations being redelivered through a failing gateway (no 
 # What runs without the race detector: much Lua in Go, many times slower under it; programs
 # that are started and built without it; and what plays the parts together that have all
 # been raced in tests of their own. The simulations play their whole short form so.
-UNRACED = /internal/(sim/.*|ledger|budget|analysis|archtest|e2e|cli|rehearsal|outage|torture)$$|/deploy$$|/examples.*
+UNRACED = /internal/(sim/.*|ledger|budget|analysis|archtest|e2e|cli|rehearsal|outage|torture|fleet)$$|/deploy$$|/examples.*
 # Those that take longest come first, so that the others run beside them. What is raced
 # waits more than it computes: four tests of a package at once also on two cores.
 LONGEST = /internal/(worker|e2e|ledger)$$
@@ -69,6 +69,12 @@ bench: test-tools ## measure speed and memory beside bare asynq on a real Redis,
 torture: test-tools ## kill, freeze and cut off real processes for SECONDS, and let the gateway's ledger judge, into out/torture.md
 	@mkdir -p out
 	go test -run '^TestTorture$$' -count 1 -v -timeout $$((2 * $(SECONDS) + 600))s ./internal/torture -seconds $(SECONDS) -seed $(SEED) -report $(CURDIR)/out/torture.md
+
+# OUTAGE is how long make fleet has the gateway down.
+OUTAGE ?= 60s
+.PHONY: fleet
+fleet: test-tools ## 20 services over sockets and 100 in a process against a gateway that is down for OUTAGE
+	go test -count 1 -v -timeout 30m ./internal/fleet -outage $(OUTAGE)
 
 .PHONY: sim
 sim: ## every interleaving of the model, and seeded worlds over the real scripts

@@ -19,15 +19,15 @@ import (
 
 // Reply is what the dependency answered.
 type Reply struct {
-	Status int
-	Header http.Header
-	Body   []byte
+	Status int               // HTTP status; 0: there was no answer
+	Header http.Header       // nil where the answer is read from the ledger
+	Body   []byte            // at most 1 MiB of it; from the ledger what was kept, 16 KiB
 	Result map[string]string // named values that the configuration takes from a success
 }
 
 // Attempt is the one call that [Client.Do] has made.
 type Attempt struct {
-	Operation      Operation
+	Operation      Operation   // as Do was given it
 	IdempotencyKey string      // that must go with the request, as Header has it
 	Header         http.Header // of the request: idempotency key, Redrive-Attempt, X-Correlation-Id, traceparent
 

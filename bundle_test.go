@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"redrive/internal/config"
@@ -166,4 +168,50 @@ func status(n int, header ...string) func() (Reply, error) {
 		}
 		return Reply{Status: n, Header: h, Body: []byte(`{"id":"x"}`)}, nil
 	}
+}
+
+// trips counts the round trips to Redis of calls whose context is marked, so that what the
+// client does beside is not counted.
+type trips struct{ n atomic.Int64 }
+
+type marked struct{}
+
+func (h *trips) mark(ctx context.Context) context.Context { return context.WithValue(ctx, marked{}, h) }
+
+func (h *trips) saw(ctx context.Context) {
+	if ctx.Value(marked{}) == h {
+		h.n.Add(1)
+	}
+}
+
+// DialHook implements [redis.Hook].
+func (h *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (h *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.saw(ctx)
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.saw(ctx)
+		return next(ctx, cmds)
+	}
+}
+
+// counted makes a client whose round trips are counted.
+func (b *bundle) counted(mode Mode) (*Client, *trips) {
+	b.Helper()
+	rdb, err := ledger.Connect(b.srv.URL(), ledger.ConnectOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = rdb.Close() })
+	h := &trips{}
+	rdb.AddHook(h)
+	return b.another(func(o *Options) { o.RedisURL, o.Redis, o.Mode = "", rdb, mode }), h
 }

@@ -36,8 +36,9 @@ type ReadFunc func(ctx context.Context) (Reply, error)
 //
 // It returns the first reply that is a success, else [*Stopped] with the last reply. The
 // deadline of ctx is looked at before the budget is asked; a Retry-After beyond ten seconds
-// counts as past it. When Redis does not answer nothing is retried. What a reply with a
-// status means is the built-in table's and the configured rules' word.
+// counts as past it. When Redis does not answer nothing is retried, and for half a second
+// it is not asked again. What a reply with a status means is the built-in table's and the
+// configured rules' word.
 func (c *Client) Call(ctx context.Context, dependency string, read ReadFunc) (Reply, error) {
 	k := caller{c: c, dep: jobs.Dependency(dependency), timeout: callTimeout, minResponse: 0}
 	if err := jobs.CheckName(dependency); err != nil {
@@ -151,9 +152,19 @@ func (k *caller) again(ctx context.Context, cl policy.Classification, tries int)
 	}
 	spend, cancel := context.WithTimeout(ctx, spendWithin)
 	defer cancel()
+	if !k.c.budget.enter(spend) {
+		return 0, k.unanswered(ctx)
+	}
+	defer k.c.budget.leave()
+	if why := k.c.budget.of(k.dep); why != "" {
+		return 0, why // it was said to who asked before
+	}
 	spent, err := k.c.ledger.Spend(spend, k.dep, k.spare, k.said, k.generation)
 	if err != nil {
-		return 0, StopLedger
+		if why := k.unanswered(ctx); why != StopLedger {
+			return 0, why
+		}
+		return 0, k.c.budget.note(k.dep, StopLedger, ledgerDenial)
 	}
 	k.said, k.generation = ledger.Said{}, spent.Generation
 	switch spent.Hold {
@@ -163,6 +174,14 @@ func (k *caller) again(ctx context.Context, cl policy.Classification, tries int)
 		return 0, k.c.budget.note(k.dep, StopBudget, spent.Wait)
 	}
 	return 0, k.c.budget.note(k.dep, StopBreaker, spent.Wait)
+}
+
+// unanswered is why there is no word of the gate: a caller who leaves says nothing of Redis.
+func (k *caller) unanswered(ctx context.Context) Stop {
+	if ctx.Err() != nil {
+		return StopDeadline
+	}
+	return StopLedger
 }
 
 // tell lets the breaker know how the last retry ended.
@@ -178,8 +197,11 @@ func (k *caller) tell(ctx context.Context) {
 }
 
 // denials remembers for how long the gate of a dependency gives nothing, so that who is
-// refused meanwhile costs Redis nothing and waits for nothing.
+// refused meanwhile costs Redis nothing and waits for nothing. One asks at a time: when all
+// reads of a busy service fail at once they would each open a connection to hear the same.
 type denials struct {
+	turn chan struct{} // capacity 1: who holds it asks
+
 	mu    sync.Mutex // guards until
 	until map[jobs.Dependency]denial
 }
@@ -189,10 +211,28 @@ type denial struct {
 	at  time.Time // when it ends
 }
 
-// maxDenial: somebody's first attempts, or a resumption, may end it earlier than the gate said.
-const maxDenial = time.Second
+const (
+	// maxDenial: somebody's first attempts, or a resumption, may end it earlier than the gate said.
+	maxDenial = time.Second
+	// ledgerDenial is for how long a Redis that did not answer in time is not asked again.
+	ledgerDenial = 500 * time.Millisecond
+)
 
-func newDenials() *denials { return &denials{until: map[jobs.Dependency]denial{}} }
+func newDenials() *denials {
+	return &denials{turn: make(chan struct{}, 1), until: map[jobs.Dependency]denial{}}
+}
+
+// enter waits for the turn to ask; false: ctx ended before.
+func (d *denials) enter(ctx context.Context) bool {
+	select {
+	case d.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (d *denials) leave() { <-d.turn }
 
 func (d *denials) of(dep jobs.Dependency) Stop {
 	d.mu.Lock()

@@ -26,7 +26,7 @@ const (
 // has the file's default.
 type Dependency struct {
 	Name        string
-	BaseURL     string
+	BaseURL     string        // that the paths of its kinds are added to; required
 	Timeout     time.Duration // of one attempt; default 3s
 	MinResponse time.Duration // no attempt with less time than this; default 150ms
 
@@ -39,12 +39,12 @@ type Dependency struct {
 type Kind struct {
 	Name        string
 	Dependency  string
-	Path        string // may use {key} and {params.NAME}
-	Method      string // default POST
-	ContentType string // default application/json
-	Class       Class
-	MaxAttempts int           // default 25
-	Deadline    time.Duration // default 2h
+	Path        string        // may use {key} and {params.NAME}
+	Method      string        // default POST
+	ContentType string        // default application/json
+	Class       Class         // default None
+	MaxAttempts int           // sends in all, the request path's counted in; default 25
+	Deadline    time.Duration // span in which an operation that names none may be sent; default 2h
 }
 
 // configuration is what the options say of dependencies and kinds; nil: nothing.

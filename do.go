@@ -39,7 +39,7 @@ import (
 //
 // The attempt may take the kind's timeout, or what ctx leaves less [Options.Reserve]. When
 // the ledger does not answer, operations of the classes natural and keyed are sent all the
-// same, and so is everything in Light mode; else [ErrNoLedger].
+// same, as in Light mode, and so is everything in Light mode; else [ErrNoLedger].
 func (c *Client) Do(ctx context.Context, o Operation, send SendFunc) (*Reply, error) {
 	spec, err := c.spec(o.Kind)
 	if err != nil {
@@ -120,8 +120,9 @@ func (d *doing) do(ctx context.Context) (*Reply, error) {
 	switch {
 	case err != nil && !repeatable(d.spec.Idempotency):
 		return nil, fmt.Errorf("%w: %w", ErrNoLedger, err)
-	case err != nil:
-		return d.light(ctx, request) // its key makes a send that nobody wrote down a repeatable one
+	case err != nil: // its key makes a send that nobody wrote down a repeatable one
+		d.c.o.Log.WarnContext(ctx, "sent without being written ahead: the ledger does not answer", "operation", d.s.ID().String(), "err", err)
+		return d.light(ctx, request)
 	case grant == nil:
 		return d.known(ctx, receipt)
 	}

@@ -213,6 +213,16 @@ func TestWithoutTheLedgerOnlyWhatMayBeRepeatedIsSent(t *testing.T) {
 	b.wantEffects("p-3", 1)
 }
 
+// The first operations of a service that had just started had to wait for all that a client
+// asks Redis once, and were sent without being written ahead.
+func TestAServiceThatHasJustStartedWritesAhead(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	if !b.isReady() {
+		t.Error("New has not asked Redis what it needs to know before the first operation")
+	}
+}
+
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {

@@ -27,7 +27,8 @@
 // never sent, or one of unknown outcome, which a worker takes up when its claim's lease is
 // over: it asks the gateway where the kind has an inquiry, sends again under the same
 // idempotency key where the kind is keyed and the key is still known, and else leaves it to
-// a person. [Light] spares the two round trips and gives this up.
+// a person. [Light] spares the two round trips and gives this up; so does, for the classes
+// [Natural] and [Keyed], a ledger that does not answer, and the log says so.
 //
 // # What else there is
 //

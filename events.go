@@ -22,7 +22,8 @@ const (
 	troubleWait = time.Second
 )
 
-var errClosed = errors.New("redrive: the client is closed")
+// ErrClosed is how [Client.Wait] and [Client.Events] end when their client is closed.
+var ErrClosed = errors.New("redrive: the client is closed")
 
 // Event is an operation that entered a state.
 type Event struct {
@@ -36,8 +37,10 @@ type Event struct {
 }
 
 // Events follows what happens to operations of all kinds known here, from now on, or on
-// from after, the cursor of an earlier event. It ends with ctx, with the loop, or with an
-// error of Redis. After a resumption some events may come again; the streams hold about
+// from after, the cursor of an earlier event. It blocks while nothing happens, and ends with
+// ctx, with the loop, or with an error, which is its last element: of Redis, [ErrClosed], or
+// [*Invalid] for a cursor that is none. ctx's own end is no error. Each range over it is a
+// reader of its own. After a resumption some events may come again; the streams hold about
 // the last 10,000 of each dependency, and what is older is missed. A hand-over to a
 // worker and back is no event.
 func (c *Client) Events(ctx context.Context, after string) iter.Seq2[Event, error] {
@@ -57,7 +60,7 @@ func (c *Client) Events(ctx context.Context, after string) iter.Seq2[Event, erro
 		select {
 		case <-ctx.Done():
 		case <-c.hub.stopped:
-			yield(Event{}, errClosed)
+			yield(Event{}, ErrClosed)
 		default:
 			yield(Event{}, err)
 		}
@@ -86,9 +89,10 @@ func eventOf(change ledger.Change) Event {
 	return e
 }
 
-// Wait returns the operation once it has ended, [ErrNotFound] when there is none, or ctx's
-// error; while Redis is away it waits. It does not ask again and again: all waits of a
-// client share one reader of the event streams.
+// Wait returns the operation once it has ended: succeeded, dead (a person may requeue it) or
+// cancelled. Errors: [ErrNotFound] when there is none, [*Invalid] for a name that cannot be,
+// ctx's error, [ErrClosed]; while Redis is away it waits. It does not ask again and again: all
+// waits of a client share one reader of the event streams.
 func (c *Client) Wait(ctx context.Context, kind, key string) (*Record, error) {
 	if _, err := c.spec(kind); err != nil {
 		return nil, err
@@ -115,7 +119,7 @@ func (c *Client) Wait(ctx context.Context, kind, key string) (*Record, error) {
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-c.hub.stopped:
-			err = errClosed
+			err = ErrClosed
 		}
 		look.Stop()
 		if err != nil {

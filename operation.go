@@ -15,21 +15,21 @@ import (
 // Operation is something to be done at a dependency once, such as a charge: what a
 // submission says of it. Kind and Key are its name.
 type Operation struct {
-	Kind string
+	Kind string // one of those known here
 	Key  string // unique within the kind: 1 to 200 bytes of printable ASCII without space
 
-	Body        []byte // sent byte for byte; at most 256 KiB
-	ContentType string // of Body; "": the kind's
-	Params      map[string]string
-	Headers     map[string]string // sent along; no credentials: those are the configuration's
+	Body        []byte            // sent byte for byte; at most 256 KiB
+	ContentType string            // of Body; "": the kind's
+	Params      map[string]string // for {params.NAME} in the kind's path; at most 32
+	Headers     map[string]string // at most 32; sent along; no credentials: those are the configuration's
 
 	IdempotencyKey string // "": KIND:KEY
 	Credential     string // name of the one to send under; "": default
 	CorrelationID  string // found again in logs, traces and at the gateway
 	Traceparent    string // W3C trace context; "": that of the span in ctx, if there is one
 
-	Deadline  time.Time     // no send after it; zero: after Within
-	Within    time.Duration // counted from acceptance; 0: the kind's span
+	Deadline  time.Time     // no send after it; zero: after Within. It wins over Within
+	Within    time.Duration // counted from acceptance, or from the begin of Do; 0: the kind's span
 	NotBefore time.Time     // no send before it; zero: at once
 
 	Attempted *Attempted // what was sent of it already; nil: nothing. Not with Do
@@ -186,7 +186,7 @@ type Record struct {
 	State      State
 	Reason     string // of a dead letter
 	Applied    Applied
-	Sends      int
+	Sends      int // that may have reached the dependency, those of the request path counted in
 	CreatedAt  time.Time
 	NextAt     time.Time // zero: no attempt is planned
 	DeadlineAt time.Time
@@ -194,7 +194,7 @@ type Record struct {
 
 	IdempotencyKey string
 	CorrelationID  string
-	Traceparent    string
+	Traceparent    string            // W3C trace context, "": none
 	Result         map[string]string // named values of its success
 	LastClass      string            // of the last answer; "": none yet
 	LastStatus     int               // HTTP status of the last answer; 0: none

@@ -54,7 +54,7 @@ const (
 
 // Options are what a [Client] is made of. RedisURL or Redis is required.
 type Options struct {
-	RedisURL string // redis://, rediss:// or unix://
+	RedisURL string // redis://, rediss:// or unix://; over at most 50 connections, three seconds for each answer
 	// Redis is a client of one's own instead. It must not repeat commands by itself
 	// (MaxRetries: -1) and should heed contexts (ContextTimeoutEnabled). It is not closed.
 	Redis     redis.UniversalClient
@@ -107,22 +107,26 @@ type Client struct {
 	checked  bool           // Redis was there and is fit
 }
 
-const defaultReserve = 200 * time.Millisecond
+const (
+	defaultReserve = 200 * time.Millisecond
+	// readyWithin is how long New waits for Redis where it can do without: the first
+	// operations would have to be written ahead in the time that is left.
+	readyWithin = time.Second
+)
 
 // New makes a client and starts what it runs beside: it counts first attempts for the
-// shared budget, delivers the spool, and follows events while somebody waits. It talks to
-// Redis only where the kinds are the workers' published ones; a Redis that is away is no
-// error otherwise. Errors name the option that is wrong.
+// shared budget, delivers the spool, and follows events while somebody waits. [Client.Close]
+// ends all that. A Redis that is away, or not fit, is an error only where the kinds are the
+// workers' published ones; else New waits a second for it at most, and what needs it looks
+// again. ctx bounds New alone. Errors name the option that is wrong.
 func New(ctx context.Context, o Options) (*Client, error) {
 	c, err := build(o)
 	if err != nil {
 		return nil, fmt.Errorf("redrive: %w", err)
 	}
-	if c.config == nil {
-		if err := c.ready(ctx); err != nil {
-			c.close()
-			return nil, fmt.Errorf("redrive: kinds published by workers cannot be read: %w", err)
-		}
+	if err := c.readyAtFirst(ctx); err != nil {
+		c.close()
+		return nil, fmt.Errorf("redrive: kinds published by workers cannot be read: %w", err)
 	}
 	for _, dep := range c.dependencies() {
 		c.path.State(dep) // asks, so that the first call knows
@@ -280,6 +284,19 @@ func (c *Client) ready(ctx context.Context) error {
 	return nil
 }
 
+// readyAtFirst is ready for New.
+func (c *Client) readyAtFirst(ctx context.Context) error {
+	if c.config == nil {
+		return c.ready(ctx)
+	}
+	try, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	if err := c.ready(try); err != nil {
+		c.o.Log.WarnContext(ctx, "redis cannot be used yet", "err", err)
+	}
+	return nil
+}
+
 func (c *Client) isReady() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -336,7 +353,7 @@ func (c *Client) dependencies() []jobs.Dependency {
 func (c *Client) who(note string) ledger.Actor { return ledger.Actor{By: c.o.Name, Note: note} }
 
 // Close tells what is left, for some seconds at most, and ends what New started. Calls
-// under way should have ended; a Client is not used after it.
+// under way should have ended; a Client is not used after it. Closing twice does nothing more.
 func (c *Client) Close() {
 	c.hub.stop()
 	c.late.stop()

@@ -20,7 +20,8 @@ const submitters = 4
 
 // Submit hands one operation over. The error is nil for every answer of the ledger, also
 // for a conflict or a refusal: see [Receipt.Answer]. An error means that its fate is not
-// known: submitting the same again is safe.
+// known: submitting the same again is safe. One call is one round trip; for many use
+// [Client.SubmitMany].
 func (c *Client) Submit(ctx context.Context, o Operation) (Receipt, error) {
 	receipts, err := c.SubmitMany(ctx, []Operation{o})
 	if err != nil {
@@ -31,7 +32,9 @@ func (c *Client) Submit(ctx context.Context, o Operation) (Receipt, error) {
 
 // SubmitMany hands operations over in batches, several at once, and returns one receipt
 // each, in order. With an error the receipts that are not zero are those that are known:
-// submitting all again is safe. Two of one name in one call are submitted in their order.
+// submitting all again is safe. Two of one name in one call are submitted in their order. ctx
+// bounds all of it; there is no limit to how many, and none to how long without one in ctx
+// but three seconds for each answer of Redis.
 func (c *Client) SubmitMany(ctx context.Context, ops []Operation) ([]Receipt, error) {
 	store, err := c.store(ctx)
 	if err != nil {
@@ -163,7 +166,9 @@ func (c *Client) begin(ctx context.Context, s *jobs.Submission, spec jobs.KindSp
 	return span
 }
 
-// Get returns an operation as it stands. [ErrNotFound] when there is none.
+// Get returns an operation as it stands. Errors: [ErrNotFound] when there is none, also when
+// it ended so long ago that retention has forgotten it; [*Invalid] for a key that cannot be;
+// else those of Redis.
 func (c *Client) Get(ctx context.Context, kind, key string) (*Record, error) {
 	spec, id, err := c.find(ctx, kind, key)
 	if err != nil {

@@ -97,6 +97,38 @@ func TestWaitAndEventsTellHowItEnded(t *testing.T) {
 	}
 }
 
+func TestWhoWaitsHearsThatTheClientIsClosed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	c := b.another(nil)
+	if _, err := c.Submit(t.Context(), charge("nobody-works")); err != nil {
+		t.Fatal(err)
+	}
+	waits := make(chan error, 2)
+	go func() { // both end with the client
+		_, err := c.Wait(t.Context(), "charge", "nobody-works")
+		waits <- err
+	}()
+	go func() {
+		var last error
+		for _, err := range c.Events(t.Context(), "") {
+			last = err
+		}
+		waits <- last
+	}()
+	await(t, "the wait", func() bool {
+		c.hub.mu.Lock()
+		defer c.hub.mu.Unlock()
+		return len(c.hub.waiting) == 1
+	})
+	c.Close()
+	for range cap(waits) {
+		if err := <-waits; !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 func TestCancelAndReconcile(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

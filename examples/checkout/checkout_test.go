@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,8 +32,8 @@ var kills = flag.Int("kills", 12, "how often the service is killed")
 
 const yaml = `redis: {url: '%s', namespace: money}
 dependencies:
-  payrail: {base_url: '%s', timeout: 400ms, min_response: 20ms, slots: 20, max_in_flight: 0, budget: {ratio: 1, cap: 1000, floor_per_second: 500},
-    breaker: {window: 1s, min_calls: 1000000, consecutive: 0}, drain: {max_per_second: 500}}
+  payrail: {base_url: '%s', timeout: %s, min_response: 20ms, slots: 20, max_in_flight: 0, budget: {ratio: 1, cap: 1000, floor_per_second: 500},
+    breaker: {window: 3s, min_calls: 1000000, consecutive: 0}, drain: {max_per_second: 500}}
 operations:
   charge: {dependency: payrail, idempotency: keyed, backoff: {base: 50ms, cap: 200ms}, deadline: 2h, request: {method: POST, path: /v1/charges}}
 `
@@ -46,9 +47,13 @@ type town struct {
 	config  string
 	binary  string
 	address string
+
+	mu     sync.Mutex   // guards output
+	output bytes.Buffer // of the services that were killed
 }
 
-func newTown(t *testing.T) *town {
+// newTown has a gateway that may take so long as timeout.
+func newTown(t *testing.T, timeout time.Duration) *town {
 	t.Helper()
 	w := &town{T: t, gateway: sandbox.New(sandbox.Options{Seed: 7}), srv: redistest.Server(t)}
 	url, err := w.gateway.Listen("127.0.0.1:0")
@@ -58,7 +63,7 @@ func newTown(t *testing.T) *town {
 	t.Cleanup(w.gateway.Stop)
 	dir := t.TempDir()
 	w.config, w.binary = filepath.Join(dir, "redrive.yaml"), filepath.Join(dir, "checkout")
-	if err := os.WriteFile(w.config, fmt.Appendf(nil, yaml, w.srv.URL(), url), 0o600); err != nil {
+	if err := os.WriteFile(w.config, fmt.Appendf(nil, yaml, w.srv.URL(), url, timeout), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("go", "build", "-o", w.binary, ".").CombinedOutput(); err != nil {
@@ -85,7 +90,16 @@ func (w *town) start(args ...string) (kill func()) {
 	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }() // ends with the process; kill waits
-	kill = func() { _ = cmd.Process.Kill(); <-ended }
+	var once sync.Once
+	kill = func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		once.Do(func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			_, _ = w.output.Write(out.Bytes())
+		})
+	}
 	w.Cleanup(kill)
 	w.await("the service", func() bool {
 		select {
@@ -100,6 +114,14 @@ func (w *town) start(args ...string) (kill func()) {
 		return err == nil
 	})
 	return kill
+}
+
+// unwritten: a service said that it sent the order without having written it, because Redis
+// did not answer in time.
+func (w *town) unwritten(order string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Contains(w.output.String(), `without being written ahead: the ledger does not answer" operation=charge/`+order+" ")
 }
 
 func (w *town) await(what string, ok func() bool) {
@@ -154,30 +176,31 @@ func (w *town) state(order string) jobs.State {
 	return d.State
 }
 
-// TestKilledAtAnyMoment: a gateway that loses replies, a service that is killed again and
-// again while customers wait, and customers of whom half never come back. Whatever the
-// gateway saw is in the ledger and is charged once.
-func TestKilledAtAnyMoment(t *testing.T) {
-	t.Parallel()
-	w := newTown(t)
-	w.work()
+// short is how long an attempt takes where the service is killed again and again.
+const short = 400 * time.Millisecond
+
+// killed lets the service start and die again and again, while customers wait and the
+// gateway loses replies: args are the service's. It returns all orders, and those whose
+// customers had an answer: 200 or 202.
+func (w *town) killed(args ...string) (orders []string, answers map[string]int) {
+	w.Helper()
 	share := 0.4
-	if err := w.gateway.SetFault(sandbox.Fault{Mode: sandbox.LostReplies, Share: &share}); err != nil {
-		t.Fatal(err)
+	if err := w.gateway.SetFault(sandbox.Fault{Mode: sandbox.LostReplies, Share: &share, Latency: 30 * time.Millisecond}); err != nil {
+		w.Fatal(err)
 	}
-	var orders, answered []string
+	answers = map[string]int{}
 	for round := range *kills {
-		kill := w.start()
-		var mu sync.Mutex
+		kill := w.start(args...)
+		var mu sync.Mutex // guards answers
 		var customers sync.WaitGroup
 		for i := range 12 {
 			order := fmt.Sprintf("order-%d-%d", round, i)
 			orders = append(orders, order)
 			customers.Go(func() { // ends with its answer, or with the service
 				time.Sleep(rand.N(150 * time.Millisecond))
-				if status := w.buy(t.Context(), order); status == http.StatusOK || status == http.StatusAccepted {
+				if status := w.buy(w.Context(), order); status == http.StatusOK || status == http.StatusAccepted {
 					mu.Lock()
-					answered = append(answered, order)
+					answers[order] = status
 					mu.Unlock()
 				}
 			})
@@ -186,27 +209,54 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		kill()
 		customers.Wait()
 	}
+	return orders, answers
+}
+
+func (w *town) heal() {
+	w.Helper()
+	if err := w.gateway.SetFault(sandbox.Fault{Mode: sandbox.None}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *town) buyAtLast(order string) {
+	w.Helper()
+	w.await("an answer for "+order, func() bool { s := w.buy(w.Context(), order); return s == http.StatusOK || s == http.StatusAccepted })
+}
+
+// TestKilledAtAnyMoment: half of the customers never come back. Whatever the gateway saw
+// is in the ledger and is charged once; but for what was sent while Redis did not answer,
+// as a machine that is busy enough has it.
+func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, short)
+	w.work()
+	orders, answers := w.killed()
 	w.start()
 	back := orders[:len(orders)/2] // these ask again, for the same order
 	for _, order := range back {
-		w.await("an answer for "+order, func() bool { s := w.buy(t.Context(), order); return s == http.StatusOK || s == http.StatusAccepted })
+		w.buyAtLast(order)
 	}
-	if err := w.gateway.SetFault(sandbox.Fault{Mode: sandbox.None}); err != nil {
-		t.Fatal(err)
-	}
-	twice, lost, charged := 0, 0, 0
+	w.heal()
+	twice, lost, charged, unwritten := 0, 0, 0, 0
 	seen := map[string]bool{}
 	for _, e := range w.gateway.Ledger() {
 		seen[e.Reference] = true
 	}
-	for _, order := range append(answered, back...) {
+	for order := range answers {
 		seen[order] = true // what a customer was told of must be charged as well
+	}
+	for _, order := range back {
+		seen[order] = true
 	}
 	for order := range seen {
 		w.await("the end of "+order, func() bool { s := w.state(order); return s == "" || s.Ended() })
-		if w.state(order) != jobs.Succeeded {
+		switch state := w.state(order); {
+		case state == "" && w.unwritten(order):
+			unwritten++
+		case state != jobs.Succeeded:
 			lost++
-			t.Errorf("%s is %q", order, w.state(order))
+			t.Errorf("%s is %q", order, state)
 		}
 		switch n := w.gateway.SideEffects("charges", order); {
 		case n > 1:
@@ -218,15 +268,54 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			t.Errorf("%s was never charged", order)
 		}
 	}
-	t.Logf("%d kills, %d orders, %d answered before a kill, %d known: charged once %d, twice %d, lost %d",
-		*kills, len(orders), len(answered), len(seen), charged, twice, lost)
+	t.Logf("%d kills, %d orders, %d answered before a kill, %d known: charged once %d, twice %d, lost %d; without the ledger %d",
+		*kills, len(orders), len(answers), len(seen), charged, twice, lost, unwritten)
 	if twice > 0 || lost > 0 {
 		t.Errorf("charged twice %d, lost %d", twice, lost)
 	}
 }
 
-// TestBetweenSendAndHandOver kills the service while the gateway has the request: what is
-// left of it is the difference between the two modes.
+// TestKilledAtAnyMomentInLightMode counts what light mode gives up: money that has moved,
+// of which neither the ledger nor the customer knows. Who asks again for the same order
+// finds it, because the kind is keyed; nobody else does.
+func TestKilledAtAnyMomentInLightMode(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, short)
+	w.work()
+	orders, answers := w.killed("--light")
+	w.heal()
+	var lost []string
+	charged := 0
+	for _, e := range w.gateway.Ledger() {
+		if e.SideEffects > 0 {
+			charged++
+		}
+		if answers[e.Reference] == 0 && w.state(e.Reference) == "" {
+			lost = append(lost, e.Reference)
+		}
+	}
+	t.Logf("%d kills, %d orders, %d answered before a kill, %d charged: %d of these nobody knows of", *kills, len(orders), len(answers), charged, len(lost))
+	for order, status := range answers {
+		if status == http.StatusAccepted { // the promise of a hand-over holds in light mode too
+			w.await("the end of "+order, func() bool { return w.state(order).Ended() })
+			if state := w.state(order); state != jobs.Succeeded {
+				t.Errorf("%s was handed over and is %q", order, state)
+			}
+		}
+	}
+	w.start("--light")
+	for _, order := range lost {
+		w.buyAtLast(order)
+	}
+	for _, order := range orders {
+		if n := w.gateway.SideEffects("charges", order); n > 1 {
+			t.Errorf("%s was charged %d times", order, n)
+		}
+	}
+}
+
+// TestBetweenSendAndHandOver kills the service when the gateway has charged and not yet
+// answered: what is left of it is the difference between the two modes.
 func TestBetweenSendAndHandOver(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -238,28 +327,31 @@ func TestBetweenSendAndHandOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newTown(t)
+			const long = 3 * time.Second // the answer takes longer, so that the kill comes before it
+			w := newTown(t, long)
 			kill := w.start(tc.args...)
 			always := 1.0
-			if err := w.gateway.SetFault(sandbox.Fault{Mode: sandbox.LostReplies, Share: &always, Latency: 300 * time.Millisecond}); err != nil {
+			if err := w.gateway.SetFault(sandbox.Fault{Mode: sandbox.LostReplies, Share: &always, Latency: 2 * long}); err != nil {
 				t.Fatal(err)
 			}
-			var customer sync.WaitGroup
-			customer.Go(func() { w.buy(t.Context(), "order-1") }) // ends with the service
-			w.await("the request at the gateway", func() bool { return w.gateway.SideEffects("charges", "order-1") == 1 || w.gateway.Stats().Requests > 0 })
+			answer := make(chan int, 1)                             // the customer sends, the test reads, once
+			go func() { answer <- w.buy(t.Context(), "order-1") }() // ends with the service
+			w.await("the charge at the gateway", func() bool { return w.gateway.SideEffects("charges", "order-1") == 1 })
 			kill()
-			customer.Wait()
+			if status := <-answer; status != 0 {
+				t.Fatalf("the customer had answer %d: the service was not killed in time", status)
+			}
 			if got := w.state("order-1"); got != tc.left {
 				t.Fatalf("the ledger has it as %q, want %q", got, tc.left)
 			}
-			if err := w.gateway.SetFault(sandbox.Fault{Mode: sandbox.None}); err != nil {
-				t.Fatal(err)
-			}
+			w.heal()
 			w.work()
 			if tc.left != "" {
 				w.await("its rescue", func() bool { return w.state("order-1") == jobs.Succeeded })
+			} else if counts, err := w.ledger.Counts(t.Context(), "payrail"); err != nil || len(counts) > 0 {
+				t.Errorf("the ledger knows of %v, %v: want nothing, which is the loss", counts, err)
 			}
-			if n := w.gateway.SideEffects("charges", "order-1"); n > 1 {
+			if n := w.gateway.SideEffects("charges", "order-1"); n != 1 {
 				t.Errorf("charged %d times", n)
 			}
 		})

@@ -86,6 +86,7 @@ var testsOnly = map[string]string{
 	"internal/bench":     "it has only benchmarks",
 	"internal/e2e":       "it has no code",
 	"internal/torture":   "it has no code",
+	"internal/fleet":     "it has no code",
 	"internal/dashboard": "it makes a file of this repository and is no part of the program",
 	"internal/sim":       "a model of the system is no part of it",
 	"internal/archtest":  "it has no code",

@@ -14,6 +14,9 @@ import (
 // ErrNotSent is wrapped by what a sender that is not ours knows not to have left.
 var ErrNotSent = errors.New("not sent")
 
+// noSecrets hides nothing: what such a sender sent along is not known here.
+var noSecrets = secretsOf(nil)
+
 // Seen is the answer as a sender that is not [Client] saw it: a status with header and
 // body, or an error. An error without [ErrNotSent] proves nothing, as such a sender may
 // have sent before it failed: it is of unknown outcome. With a status and an error the
@@ -45,8 +48,7 @@ func Seen(status int, header http.Header, body []byte, took time.Duration, err e
 	if a.Err == "" && err != nil {
 		a.Err = err.Error()
 	}
-	none := secretsOf(nil)
 	a.Err = cleanLine(cleanText(a.Err), MaxErrBytes)
-	a.Kept, a.KeptCut = keep(a.Sample.Body, none)
+	a.Kept, a.KeptCut = keep(a.Sample.Body, noSecrets)
 	return a
 }

@@ -213,6 +213,9 @@ var dateLayouts = []string{
 }
 
 func parseDate(v string) (time.Time, bool) {
+	if v == "" { // as a rule: three errors need not be made of it
+		return time.Time{}, false
+	}
 	for _, layout := range dateLayouts {
 		if t, err := time.Parse(layout, v); err == nil {
 			return t, true
