@@ -201,6 +201,9 @@ func (d *door) over(ctx context.Context, out *answered[BulkDone], end bulkEnd) (
 	if end.err != nil {
 		return nil, end.err
 	}
+	if end.report.Failed != nil && end.report.Batch == "" { // of one operation, so nothing was done before
+		return nil, end.report.Failed
+	}
 	sum := end.report.Outcome(nil)
 	b := &out.Body
 	b.Batch, b.Done, b.Pending, b.Unsafe, b.Refused, b.Missing, b.Unsure, b.Canary = sum.Batch, sum.Done, sum.Pending, sum.Unsafe, sum.Refused, sum.Missing, sum.Unsure, sum.Canary

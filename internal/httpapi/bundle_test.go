@@ -88,6 +88,16 @@ func startTLS(t testing.TB, client redis.UniversalClient, c *tls.Config) *apiBun
 
 func startWith(t testing.TB, client redis.UniversalClient, change func(*API), c *tls.Config) *apiBundle {
 	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startOn(t, l, client, change, c)
+}
+
+// startOn is startWith on a listener of the test's.
+func startOn(t testing.TB, l net.Listener, client redis.UniversalClient, change func(*API), c *tls.Config) *apiBundle {
+	t.Helper()
 	b := &apiBundle{t: t, client: client, ledger: ledger.New(client, "rd")}
 	b.unfit.Store(&[]string{})
 	if err := b.ledger.PublishKinds(t.Context(), testKinds()); err != nil {
@@ -96,10 +106,6 @@ func startWith(t testing.TB, client redis.UniversalClient, change func(*API), c 
 	a := API{Ledger: b.ledger, Kinds: testKinds(), Tokens: testTokens(), Limits: testLimits(), FitFunc: func() []string { return *b.unfit.Load() }, Version: "test"}
 	if change != nil {
 		change(&a)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
 	}
 	b.server = Serve(l, Options{AliveFunc: func() error { return nil }, ReadyFunc: func() []string { return nil }, Metrics: http.NotFoundHandler(), API: &a, TLS: c})
 	transport := &http.Transport{}

@@ -183,8 +183,8 @@ func (s *stream) follow(ctx context.Context, l *listener) {
 			if !open {
 				return
 			}
-			if !behind(c, s.seen) {
-				err = s.tell([]ledger.Change{c})
+			if !behind(*c, s.seen) {
+				err = s.tell([]ledger.Change{*c})
 			}
 		}
 		if err != nil {

@@ -40,8 +40,8 @@ type hub struct {
 // listener is one who follows.
 type listener struct {
 	// The hub sends, and closes it when the listener is too slow or the hub stops.
-	changes chan ledger.Change
-	ready   <-chan struct{} // closed when nothing that happens is missed any more
+	changes chan *ledger.Change // pointers, shared by all: room for many costs little
+	ready   <-chan struct{}     // closed when nothing that happens is missed any more
 }
 
 func newHub(l *ledger.Ledger, k *kinds, log *slog.Logger) *hub {
@@ -50,7 +50,7 @@ func newHub(l *ledger.Ledger, k *kinds, log *slog.Logger) *hub {
 
 // join follows from now on, until leave.
 func (h *hub) join() *listener {
-	l := &listener{changes: make(chan ledger.Change, listenerRoom)}
+	l := &listener{changes: make(chan *ledger.Change, listenerRoom)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over {
@@ -163,7 +163,7 @@ func (h *hub) tell(c ledger.Change) {
 	defer h.mu.Unlock()
 	for l := range h.listeners {
 		select {
-		case l.changes <- c:
+		case l.changes <- &c:
 		default:
 			h.drop(l)
 		}

@@ -40,7 +40,7 @@ type Problem struct {
 // ProblemPlace is one thing that is wrong with a request.
 type ProblemPlace struct {
 	Location string `json:"location" doc:"such as body.attempted.class, query.limit or header.Accept"`
-	Message  string `json:"message" doc:"what is wrong there; never a value"`
+	Message  string `json:"message" doc:"what is wrong there; payload is never repeated"`
 }
 
 // problemKind is a type of problem.

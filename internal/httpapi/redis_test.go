@@ -35,6 +35,13 @@ var changes = []routeCase{
 	{pattern: "PUT override", path: "/v1/dependencies/payrail/override", body: `{"note":"x","for":"1m","limits":{"cap":5}}`},
 	{pattern: "POST first attempts", path: "/v1/dependencies/payrail/first-attempts", body: `{"ok":1}`},
 	{pattern: "GET reveal", path: "/v1/operations/charge/o-1?reveal=true"},
+	{pattern: "GET export", path: "/v1/dead-letters/export"},
+	{pattern: "POST resolve", path: "/v1/operations/refund/d-1/resolve", body: `{"note":"x","verdict":"applied"}`},
+	{pattern: "POST resolve many", path: "/v1/operations:resolve", body: `{"note":"x","findings":[{"operation":"refund/d-1","verdict":"applied"}]}`},
+	{pattern: "POST cancel many", path: "/v1/operations:cancel", body: `{"note":"x","filter":{}}`},
+	{pattern: "POST reconcile many", path: "/v1/operations:reconcile", body: `{"note":"x","operations":["payout/o-2"]}`},
+	{pattern: "POST requeue", path: "/v1/dead-letters/requeue", body: `{"note":"x","operations":["refund/d-1"]}`},
+	{pattern: "POST discard", path: "/v1/dead-letters/discard", body: `{"note":"x","filter":{}}`},
 }
 
 func TestWhatRedisRefusesIsTriedAgainLaterAndChangesNothing(t *testing.T) {
@@ -44,6 +51,7 @@ func TestWhatRedisRefusesIsTriedAgainLaterAndChangesNothing(t *testing.T) {
 	b := startAPI(t, client, nil)
 	b.submit(`{"kind":"charge","key":"o-1","body":{}}`)
 	b.submit(`{"kind":"payout","key":"o-2","body":{}}`)
+	b.dead("d-1", false)
 	set := func(name, value string) {
 		t.Helper()
 		if err := client.ConfigSet(t.Context(), name, value).Err(); err != nil {
@@ -56,8 +64,13 @@ func TestWhatRedisRefusesIsTriedAgainLaterAndChangesNothing(t *testing.T) {
 			p := b.ask(c.ask(all)).is(t, why+": "+c.pattern, redisRefuses)
 			says(t, p.Detail, "nothing was written", why)
 		}
-		if g := b.get("/v1/operations/charge/o-1"); g.status != http.StatusOK || into[wire.OperationView](t, g).State != jobs.Waiting {
-			t.Errorf("%s: a look answers %d %s", why, g.status, g.body)
+		for _, name := range []string{"charge/o-1", "payout/o-2"} {
+			if v := into[wire.OperationView](t, b.get("/v1/operations/"+name)); v.State != jobs.Waiting {
+				t.Errorf("%s: %s is %s", why, name, v.State)
+			}
+		}
+		if v := into[wire.OperationView](t, b.get("/v1/operations/refund/d-1")); v.State != jobs.Dead || v.Applied != jobs.AppliedUnknown {
+			t.Errorf("%s: the dead letter is %s, applied %s", why, v.State, v.Applied)
 		}
 	}
 	set("min-replicas-to-write", "1")

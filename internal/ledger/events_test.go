@@ -61,7 +61,7 @@ func TestEvents(t *testing.T) {
 					b.Fatalf("after change %d (%s): %d changes, want %d", i, change.Cursor, len(rest), want)
 				}
 			}
-			for _, bad := range []string{"", "x", "payrail", "payrail=1", "payrail=1-1,", "Payrail=1-1", "payrail=1-1 payrail=1-1"} {
+			for _, bad := range []string{"", "x", "payrail", "payrail=1", "payrail=1-1,", "Payrail=1-1", "payrail=1-1 payrail=1-1", "payrail=18446744073709551616-0", "payrail=1-99999999999999999999"} {
 				if _, err := b.ChangesAfter(deps, bad); !errors.Is(err, ErrBadCursor) {
 					b.Fatalf("cursor %q: %v", bad, err)
 				}

@@ -98,6 +98,12 @@ func (l *Ledger) ChangesAfter(deps []jobs.Dependency, cursor string) (*Changes, 
 			return nil, ErrBadCursor
 		}
 		name, id, _ := strings.Cut(part, "=")
+		ms, n, _ := strings.Cut(id, "-")
+		for _, number := range []string{ms, n} {
+			if _, err := strconv.ParseUint(number, 10, 64); err != nil {
+				return nil, ErrBadCursor // Redis would refuse it with every read
+			}
+		}
 		if _, ok := c.after[jobs.Dependency(name)]; ok {
 			c.after[jobs.Dependency(name)] = id
 		}
