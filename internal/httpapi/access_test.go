@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"redrive/internal/config"
 	"redrive/internal/ledger"
@@ -102,62 +106,187 @@ func (b *apiBundle) status(a ask) (int, http.Header) {
 	return resp.StatusCode, resp.Header
 }
 
-func TestEveryRouteServesItsRoleAndNobodyElse(t *testing.T) {
-	t.Parallel()
-	b := setupAPI(t)
-	b.submit(`{"kind":"charge","key":"o-1","body":{}}`)
-	tokens := map[string][]config.Role{submitter: {config.RoleSubmit}, reader: {config.RoleRead}, operating: {config.RoleOperate}, all: config.Roles}
+// recorder is an adapter that notes what is registered.
+type recorder struct {
+	huma.Adapter
+	patterns []string // method and path
+}
+
+func (r *recorder) Handle(op *huma.Operation, handler func(huma.Context)) {
+	r.patterns = append(r.patterns, op.Method+" "+op.Path)
+	r.Adapter.Handle(op, handler)
+}
+
+// registered are method and path of every route that a door serves, by the code that
+// registers them.
+func registered() []string {
+	r := &recorder{Adapter: humago.NewAdapter(http.NewServeMux(), "")}
+	d := newDoor(API{Ledger: ledger.New(nil, "rd"), Limits: testLimits()}, true, slog.New(slog.DiscardHandler))
+	d.register(huma.NewAPI(humaConfig("test"), r))
+	return r.patterns
+}
+
+// byPath groups the cases of all registered routes. A route without a case, and a case
+// without a route, fail the test.
+func byPath(t *testing.T) map[string]map[string]routeCase {
+	t.Helper()
+	cases := map[string]routeCase{}
 	for _, c := range routeCases {
-		for token, roles := range tokens {
-			want := http.StatusForbidden
-			if (c.role == "" || slices.Contains(roles, c.role)) && (c.also == "" || slices.Contains(roles, c.also)) {
-				want = c.status
-			}
-			switch {
-			case strings.Contains(c.path, "CANCEL") && want == c.status:
-				b.submit(`{"kind":"charge","key":"` + token + `","body":{}}`)
-			case strings.Contains(c.path, "RESOLVE") && want == c.status:
-				b.dead(token, false)
-			}
-			own := c
-			own.path, own.body = strings.NewReplacer("CANCEL", token, "RESOLVE", token, "ROLE", token).Replace(c.path), strings.ReplaceAll(c.body, "ROLE", token)
-			if status, _ := b.status(own.ask(token)); status != want {
-				t.Errorf("%s with %s: %d, want %d", c.pattern, token, status, want)
+		cases[c.pattern] = c
+	}
+	out := map[string]map[string]routeCase{}
+	for _, pattern := range registered() {
+		c, ok := cases[pattern]
+		if !ok {
+			t.Errorf("%s is served, and no case tries it", pattern)
+			continue
+		}
+		delete(cases, pattern)
+		method, path, _ := strings.Cut(pattern, " ")
+		if out[path] == nil {
+			out[path] = map[string]routeCase{}
+		}
+		out[path][method] = c
+	}
+	for pattern := range cases {
+		t.Errorf("%s has a case and is not served", pattern)
+	}
+	return out
+}
+
+var allMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+// tokensAndRoles are the tokens of the tests, the one of no role at all included.
+var tokensAndRoles = map[string][]config.Role{submitter: {config.RoleSubmit}, reader: {config.RoleRead}, operating: {config.RoleOperate}, all: config.Roles, idle: {}}
+
+// idle is a token that may do nothing.
+const idle = "token-of-nobody"
+
+func (c routeCase) lets(roles []config.Role) bool {
+	return (c.role == "" || slices.Contains(roles, c.role)) && (c.also == "" || slices.Contains(roles, c.also))
+}
+
+// Every route, with every method, for every role: who has the roles is served, who has
+// not is refused, and a method that the path does not know is refused for all alike.
+func TestEveryRouteAndMethodServesItsRoleAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	_, client := redistest.Mini(t)
+	b := startAPI(t, client, func(a *API) {
+		a.Tokens = append(a.Tokens, config.Token{Name: "nobody", SHA256: sha256.Sum256([]byte(idle))})
+	})
+	b.submit(`{"kind":"charge","key":"o-1","body":{}}`)
+	tried := 0
+	for path, served := range byPath(t) {
+		var allowed []string
+		for method := range served {
+			if allowed = append(allowed, method); method == "GET" {
+				allowed = append(allowed, "HEAD")
 			}
 		}
-		for what, change := range map[string]func(*ask){
-			"no token":    func(a *ask) { a.token = "" },
-			"wrong token": func(a *ask) { a.token = all + "x" },
-			"an empty token": func(a *ask) {
-				a.token, a.header = "", http.Header{"Authorization": {"Bearer "}}
-			},
-			"two tokens":   func(a *ask) { a.token, a.header = "", http.Header{"Authorization": {"Bearer " + all, "Bearer " + all}} },
-			"basic":        func(a *ask) { a.token, a.header = "", http.Header{"Authorization": {"Basic " + all}} },
-			"the digest":   func(a *ask) { a.token = "7c4a8d09ca3762af61e59520943dc26494f8941b" },
-			"in the query": func(a *ask) { a.token, a.path = "", a.path+"?access_token="+all },
-		} {
-			a := c.ask(all)
-			change(&a)
-			if status, h := b.status(a); status != http.StatusUnauthorized || h.Get("WWW-Authenticate") == "" {
-				t.Errorf("%s with %s: %d, want 401", c.pattern, what, status)
+		slices.Sort(allowed)
+		for _, method := range allMethods {
+			c, known := served[method]
+			if method == "HEAD" {
+				c, known = served["GET"] // which it is, without the body
+			}
+			if !known {
+				for _, any := range served {
+					c = any
+				}
+			}
+			for token, roles := range tokensAndRoles {
+				tried++
+				what := method + " " + path + " with " + token
+				if !known {
+					a := ask{method: method, path: c.concrete(b, "x", false).path, token: token}
+					status, h := b.status(a)
+					allow := strings.Split(h.Get("Allow"), ", ")
+					slices.Sort(allow)
+					if status != http.StatusMethodNotAllowed || !slices.Equal(allow, allowed) {
+						t.Errorf("%s: %d, Allow %q, want 405 and %q", what, status, allow, allowed)
+					}
+					continue
+				}
+				want := http.StatusForbidden
+				if c.lets(roles) {
+					want = c.status
+				}
+				a := c.concrete(b, token, want == c.status).ask(token)
+				a.method = method
+				if status, h := b.status(a); status != want || want >= 400 && h.Get("Content-Type") != problemType {
+					t.Errorf("%s: %d %s, want %d", what, status, h.Get("Content-Type"), want)
+				}
+			}
+			b.refusesStrangers(t, method, c)
+		}
+	}
+	if want := len(byPath(t)) * len(allMethods) * len(tokensAndRoles); tried != want {
+		t.Errorf("%d tried, want %d", tried, want)
+	}
+}
+
+// concrete names operations of their own in a request that changes them, and makes those
+// that must be there if the request is to be served.
+func (c routeCase) concrete(b *apiBundle, token string, serve bool) routeCase {
+	switch {
+	case strings.Contains(c.path, "CANCEL") && serve:
+		b.submit(`{"kind":"charge","key":"` + token + `","body":{}}`)
+	case strings.Contains(c.path, "RESOLVE") && serve:
+		b.dead(token, false)
+	}
+	c.path, c.body = strings.NewReplacer("CANCEL", token, "RESOLVE", token, "ROLE", token).Replace(c.path), strings.ReplaceAll(c.body, "ROLE", token)
+	return c
+}
+
+// refusesStrangers asks as whoever has no token, or a wrong one, and as a page of another
+// site with the token of somebody who may do all.
+func (b *apiBundle) refusesStrangers(t *testing.T, method string, c routeCase) {
+	t.Helper()
+	for what, change := range map[string]func(*ask){
+		"no token":    func(a *ask) { a.token = "" },
+		"wrong token": func(a *ask) { a.token = all + "x" },
+		"an empty token": func(a *ask) {
+			a.token, a.header = "", http.Header{"Authorization": {"Bearer "}}
+		},
+		"two tokens":   func(a *ask) { a.token, a.header = "", http.Header{"Authorization": {"Bearer " + all, "Bearer " + all}} },
+		"basic":        func(a *ask) { a.token, a.header = "", http.Header{"Authorization": {"Basic " + all}} },
+		"the digest":   func(a *ask) { a.token = "7c4a8d09ca3762af61e59520943dc26494f8941b" },
+		"in the query": func(a *ask) { a.token, a.path = "", a.path+"?access_token="+all },
+	} {
+		a := c.ask(all)
+		a.method = method
+		change(&a)
+		if status, h := b.status(a); status != http.StatusUnauthorized || h.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s %s with %s: %d, want 401", method, c.path, what, status)
+		}
+	}
+	for what, header := range map[string]http.Header{
+		"another site":   {"Sec-Fetch-Site": {"cross-site"}},
+		"a sibling site": {"Sec-Fetch-Site": {"same-site"}},
+		"another origin": {"Origin": {"https://evil.example"}},
+		"no origin":      {"Origin": {"null"}},
+		"a preflight":    {"Origin": {"https://evil.example"}, "Access-Control-Request-Method": {method}},
+	} {
+		a := c.ask(all)
+		a.method, a.header = method, header
+		status, h := b.status(a)
+		for name := range h {
+			if strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("%s %s for %s is answered with %s", method, c.path, what, name)
 			}
 		}
-		for what, header := range map[string]http.Header{
-			"another site":   {"Sec-Fetch-Site": {"cross-site"}},
-			"a sibling site": {"Sec-Fetch-Site": {"same-site"}},
-			"another origin": {"Origin": {"https://evil.example"}},
-			"no origin":      {"Origin": {"null"}},
-		} {
-			a := c.ask(all)
-			a.header = header
-			b.ask(a).is(t, c.pattern+" for "+what, crossSite)
+		if status != http.StatusForbidden {
+			t.Errorf("%s %s for %s: %d, want 403", method, c.path, what, status)
+		}
+		if method != http.MethodHead {
+			b.ask(a).is(t, method+" "+c.path+" for "+what, crossSite)
 		}
 	}
 }
 
-// Whatever is registered stands in the table above and in the documentation, and the
-// other way round.
-func TestEveryRouteIsTriedAndDescribed(t *testing.T) {
+// Whatever is registered stands in the documentation and, but for the documents
+// themselves, in the OpenAPI document.
+func TestEveryRouteIsDescribed(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "api.md"))
 	if err != nil {
@@ -166,34 +295,18 @@ func TestEveryRouteIsTriedAndDescribed(t *testing.T) {
 	for _, k := range problemKinds {
 		says(t, string(page), fmt.Sprintf("| `%s` | %d |", k.name, k.status))
 	}
-	document := into[struct {
+	var document struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
-		Rest  json.RawMessage                       `json:"components"`
-		More  []json.RawMessage                     `json:"tags"`
-		Info  json.RawMessage                       `json:"info"`
-		Token []json.RawMessage                     `json:"security"`
-		Where []json.RawMessage                     `json:"servers"`
-		Form  string                                `json:"openapi"`
-	}](t, setupAPI(t).get("/v1/openapi.json"))
-	tried := map[string]bool{}
-	for _, c := range routeCases {
-		tried[c.pattern] = true
-		method, path, _ := strings.Cut(c.pattern, " ")
-		says(t, string(page), "`"+method+" "+path+"`")
 	}
-	for path, methods := range document.Paths {
-		for method := range methods {
-			pattern := strings.ToUpper(method) + " " + path
-			if !tried[pattern] {
-				t.Errorf("%s is not tried", pattern)
-			}
-			delete(tried, pattern)
+	if err := json.Unmarshal([]byte(setupAPI(t).get("/v1/openapi.json").body), &document); err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range registered() {
+		says(t, string(page), "`"+pattern+"`")
+		method, path, _ := strings.Cut(pattern, " ")
+		if _, told := document.Paths[path][strings.ToLower(method)]; told == strings.Contains(path, "openapi") {
+			t.Errorf("%s: in the document: %v", pattern, told)
 		}
-	}
-	delete(tried, "GET /v1/openapi.json") // the document does not tell of itself
-	delete(tried, "GET /v1/openapi.yaml")
-	for pattern := range tried {
-		t.Errorf("%s is tried and not registered", pattern)
 	}
 }
 
