@@ -50,7 +50,7 @@ test: test-tools ## run every test, with the race detector where there is concur
 	if [ -n "$$raced" ]; then go run ./scripts/gotest -race -parallel $(RACED_PARALLEL) -timeout $(TEST_TIMEOUT) $$raced; fi
 
 .PHONY: test-tools
-test-tools: ## install redis-server, prometheus, chromium and a C compiler through the package manager if missing
+test-tools: ## install redis-server, prometheus, chromium, node and a C compiler through the package manager if missing
 	@scripts/test-tools
 
 .PHONY: lint
