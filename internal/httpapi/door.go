@@ -42,7 +42,7 @@ type API struct {
 
 // Connections is how many connections to Redis an API of these limits may use at once.
 func Connections(c config.API) int {
-	const others = 2 + 8*maxBulk // the hub and what it is caught up with; the hands of bulk actions
+	const others = 2 + 8*maxBulk + maxExports // the hub and what it is caught up with; the hands of bulk actions
 	return c.MaxRequests + importLanes*c.MaxImports + others
 }
 
@@ -57,7 +57,7 @@ type door struct {
 	hub    *hub
 	acting *actions
 
-	requests, imports, streams, bulks chan struct{} // one value per request under way; capacity: how many may be
+	requests, imports, streams, bulks, exports chan struct{} // one value per request under way; capacity: how many may be
 
 	stop    sync.Once
 	closing chan struct{} // closed by close
@@ -66,7 +66,7 @@ type door struct {
 func newDoor(a API, loopback bool, log *slog.Logger) *door {
 	d := &door{API: a, access: access{a.Tokens, loopback}, log: log, mux: http.NewServeMux(), kinds: newKinds(a.Ledger, a.Kinds), clock: &clock{ledger: a.Ledger},
 		requests: make(chan struct{}, a.Limits.MaxRequests), imports: make(chan struct{}, a.Limits.MaxImports),
-		streams: make(chan struct{}, a.Limits.MaxEventStreams), bulks: make(chan struct{}, maxBulk), acting: newActions(), closing: make(chan struct{})}
+		streams: make(chan struct{}, a.Limits.MaxEventStreams), bulks: make(chan struct{}, maxBulk), exports: make(chan struct{}, maxExports), acting: newActions(), closing: make(chan struct{})}
 	d.hub = newHub(a.Ledger, d.kinds, log)
 	d.register(humago.New(d.mux, humaConfig(cmp.Or(a.Version, "dev"))))
 	return d

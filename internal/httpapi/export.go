@@ -6,8 +6,11 @@ import (
 	"redrive/internal/jobs"
 )
 
-// maxExported dead letters come with one answer: each may have a body of 256 KiB.
-const maxExported = 100
+const (
+	// maxExported dead letters come with one answer: each may have a body of 256 KiB.
+	maxExported = 100
+	maxExports  = 2 // answers at once, for the same reason
+)
 
 type exportInput struct {
 	FilterQuery

@@ -26,7 +26,7 @@ func (d *door) registerDeadLetters(api huma.API) {
 		summary: "Write dead letters out with their payload, to be imported elsewhere",
 		tell: "Each page is written to the audit before anything is shown. Into the same namespace they are duplicates, into another they go on there, " +
 			"and none that may have taken effect is resent unless that is safe.",
-		rule: rule{role: config.RoleRead, also: config.RoleOperate}, problems: []problemKind{redisRefuses}}, d.exportDead)
+		rule: rule{role: config.RoleRead, also: config.RoleOperate, places: d.exports}, problems: []problemKind{redisRefuses, busy}}, d.exportDead)
 }
 
 // FilterQuery chooses operations. Lists are comma-separated and choose any of theirs.

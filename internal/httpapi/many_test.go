@@ -236,6 +236,13 @@ func TestAnExportIsWrittenDownAndImportsElsewhere(t *testing.T) {
 		t.Errorf("audit %+v", exports)
 	}
 	b.get("/v1/dead-letters/export?limit=101").is(t, "too many at once", invalid)
+	for range maxExports {
+		b.server.door.exports <- struct{}{}
+	}
+	b.get("/v1/dead-letters/export").is(t, "a third export at once", busy)
+	for range maxExports {
+		<-b.server.door.exports
+	}
 	if a := answersOf(t, b.importText(lines).body); len(a.lines) != 5 || a.last.Answers[jobs.Duplicate] != 5 {
 		t.Errorf("imported again: %+v", a.last)
 	}
