@@ -28,6 +28,7 @@ type bundle struct {
 	rdb    redis.UniversalClient
 	ledger *ledger.Ledger
 	config *config.Config
+	text   string // of the configuration
 }
 
 const payloadBytes = 500
@@ -54,7 +55,7 @@ func setup(b *testing.B, server *redistest.Redis, dependencies int, budget strin
 		b.Fatal(err)
 	}
 	rdb := connect(b, server)
-	return &bundle{server: server, rdb: rdb, ledger: ledger.New(rdb, c.Redis.Namespace), config: c}
+	return &bundle{server: server, rdb: rdb, ledger: ledger.New(rdb, c.Redis.Namespace), config: c, text: y.String()}
 }
 
 var namespaces atomic.Int64
