@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"redrive/internal/attempt"
@@ -37,9 +37,10 @@ type Attempt struct {
 	sendBy  time.Duration
 	timeout time.Duration
 	started time.Time
-	used    atomic.Bool
 
-	// Of Send, where it was called.
+	mu     sync.Mutex // guards the rest: a sender may leave while its Send goes on
+	used   bool       // Send was called, or the attempt is over: nothing is sent any more
+	going  bool       // Send is under way
 	answer *gateway.Answer
 	reply  Reply
 	err    error
@@ -52,38 +53,55 @@ type SendFunc func(ctx context.Context, a *Attempt) (Reply, error)
 
 // Send makes the call as a worker would: one request to the kind's path, on a connection of
 // its own, with the configuration's headers. It knows whether anything was sent. A second
-// Send of the same attempt is refused.
+// Send of the same attempt is refused, and so is one after the [SendFunc] has returned.
 func (a *Attempt) Send(ctx context.Context) (Reply, error) {
-	if a.used.Swap(true) {
-		return Reply{}, errors.New("redrive: an attempt is sent once")
+	a.mu.Lock()
+	used := a.used
+	if !used {
+		a.used, a.going = true, true
 	}
+	a.mu.Unlock()
+	if used {
+		return Reply{}, errors.New("redrive: an attempt is sent once, and not after its sender has returned")
+	}
+	answer, reply, err := a.send(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.going, a.answer, a.reply, a.err = false, &answer, reply, err
+	return reply, err
+}
+
+func (a *Attempt) send(ctx context.Context) (gateway.Answer, Reply, error) {
 	header, err := a.c.header(a.spec.Dependency, credentialOf(a.Operation.Credential))
 	if err != nil { // workers have what is missing here
-		a.answer = &gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseNotWritten}, Err: err.Error()}
-		a.err = fmt.Errorf("%w: %w", err, ErrNotSent)
-		return Reply{}, a.err
+		return gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseNotWritten}, Err: err.Error()}, Reply{}, fmt.Errorf("%w: %w", err, ErrNotSent)
 	}
 	answer := a.c.send.Send(ctx, gateway.Call{Request: a.request, Attempt: 1, BaseURL: a.spec.BaseURL, Header: header, KeyHeader: a.spec.KeyHeader,
 		StartedAt: a.started, SendBy: a.sendBy, Timeout: a.timeout})
-	a.answer = &answer
-	a.reply = Reply{Status: answer.Sample.Status, Header: answer.Sample.Header, Body: answer.Sample.Body}
+	reply := Reply{Status: answer.Sample.Status, Header: answer.Sample.Header, Body: answer.Sample.Body}
 	switch {
-	case a.reply.Status != 0:
+	case reply.Status != 0:
+		return answer, reply, nil
 	case answer.WireBytes == 0:
-		a.err = fmt.Errorf("%s: %w", answer.Err, ErrNotSent)
-	default:
-		a.err = errors.New(answer.Err)
+		return answer, reply, fmt.Errorf("%s: %w", answer.Err, ErrNotSent)
 	}
-	return a.reply, a.err
+	return answer, reply, errors.New(answer.Err)
 }
 
-// seen is what came of the attempt: what Send saw, where the sender returned just that.
-func (a *Attempt) seen(reply Reply, err error, took time.Duration) gateway.Answer {
+// seen is what came of the attempt: what Send saw, where the sender returned just that, or
+// panicked. The attempt is over with it.
+func (a *Attempt) seen(reply Reply, err error, took time.Duration, panicked bool) gateway.Answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used = true
+	if panicked && a.answer != nil {
+		return *a.answer
+	}
 	if a.answer != nil && reply.Status == a.reply.Status && (err == nil) == (a.err == nil) && (err == nil || errors.Is(err, a.err)) {
 		return *a.answer
 	}
-	if a.answer != nil && a.answer.WireBytes > 0 && errors.Is(err, ErrNotSent) {
-		err = errors.New(err.Error()) // it was sent: the sender cannot know better
+	if (a.going || a.answer != nil && a.answer.WireBytes > 0) && errors.Is(err, ErrNotSent) {
+		err = errors.New(err.Error()) // it was sent, or may be: the sender cannot know better
 	}
 	return gateway.Seen(reply.Status, reply.Header, reply.Body, took, err)
 }
@@ -119,10 +137,7 @@ func (d *doing) call(ctx context.Context, request jobs.Request) (Reply, gateway.
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	reply, err := d.sendGuarded(ctx, a)
-	answer := a.seen(reply, err, time.Since(d.started))
-	if d.panicked != nil && a.answer != nil {
-		answer = *a.answer
-	}
+	answer := a.seen(reply, err, time.Since(d.started), d.panicked != nil)
 	if d.c.tracer != nil {
 		cl := policy.Classify(answer.Sample, d.spec.Idempotency)
 		span.EndAttempt(cl.Outcome, cl.Class, cl.Verdict, reply.Status, answer.Err)

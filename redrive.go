@@ -99,6 +99,7 @@ type Client struct {
 	clock  clock
 	random func() float64
 
+	closing  sync.Once
 	checking chan struct{} // capacity 1: who holds it makes sure that Redis is fit
 
 	mu       sync.Mutex // guards the rest
@@ -118,7 +119,9 @@ const (
 // shared budget, delivers the spool, and follows events while somebody waits. [Client.Close]
 // ends all that. A Redis that is away, or not fit, is an error only where the kinds are the
 // workers' published ones; else New waits a second for it at most, and what needs it looks
-// again. ctx bounds New alone. Errors name the option that is wrong.
+// again. Kinds that are published later are not known. An error is a kind that is bound to
+// another dependency, which has operations of it. ctx bounds New alone. Errors name the
+// option that is wrong.
 func New(ctx context.Context, o Options) (*Client, error) {
 	c, err := build(o)
 	if err != nil {
@@ -126,7 +129,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	}
 	if err := c.readyAtFirst(ctx); err != nil {
 		c.close()
-		return nil, fmt.Errorf("redrive: kinds published by workers cannot be read: %w", err)
+		return nil, fmt.Errorf("redrive: kinds: %w", err)
 	}
 	for _, dep := range c.dependencies() {
 		c.path.State(dep) // asks, so that the first call knows
@@ -189,6 +192,10 @@ func (o Options) settled() (Options, *config.Config, error) {
 	if own, ok := o.Redis.(*redis.Client); ok && own.Options().MaxRetries != 0 {
 		// go-redis turns -1 into 0 when the client is made.
 		return o, nil, errors.New("options: Redis repeats commands by itself: make it with MaxRetries: -1, a repeated begin is a second send")
+	}
+	switch o.Redis.(type) {
+	case *redis.ClusterClient, *redis.Ring:
+		return o, nil, fmt.Errorf("options: Redis is a %T, which sends a command again to another node: give a client of one server, or of its sentinels", o.Redis)
 	}
 	if o.Mode != Durable && o.Mode != Light || o.WhenOpen != Defer && o.WhenOpen != FailFast {
 		return o, nil, errors.New("options: unknown Mode or WhenOpen")
@@ -291,7 +298,11 @@ func (c *Client) readyAtFirst(ctx context.Context) error {
 	}
 	try, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	if err := c.ready(try); err != nil {
+	err := c.ready(try)
+	if bound := new(ledger.BindingError); errors.As(err, &bound) {
+		return err // no waiting helps
+	}
+	if err != nil {
 		c.o.Log.WarnContext(ctx, "redis cannot be used yet", "err", err)
 	}
 	return nil
@@ -355,13 +366,15 @@ func (c *Client) who(note string) ledger.Actor { return ledger.Actor{By: c.o.Nam
 // Close tells what is left, for some seconds at most, and ends what New started. Calls
 // under way should have ended; a Client is not used after it. Closing twice does nothing more.
 func (c *Client) Close() {
-	c.hub.stop()
-	c.late.stop()
-	if c.spool != nil {
-		c.spool.stop()
-	}
-	c.path.Stop()
-	c.close()
+	c.closing.Do(func() {
+		c.hub.stop()
+		c.late.stop()
+		if c.spool != nil {
+			c.spool.stop()
+		}
+		c.path.Stop()
+		c.close()
+	})
 }
 
 func (c *Client) close() {
