@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -242,11 +243,14 @@ func TestOversizedBodiesAreCutOff(t *testing.T) {
 }
 
 // endless is a body that goes on for ever.
-type endless struct{ read atomic.Int64 } // bytes: the transport may still read when the answer is there
+type endless struct {
+	read   atomic.Int64 // bytes: the transport may still read when the answer is there
+	letter byte         // 0: a space
+}
 
 func (e *endless) Read(p []byte) (int, error) {
 	for i := range p {
-		p[i] = ' '
+		p[i] = cmp.Or(e.letter, ' ')
 	}
 	e.read.Add(int64(len(p)))
 	return len(p), nil

@@ -10,6 +10,7 @@ import (
 	"hash/maphash"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,9 +27,12 @@ const (
 	// importLanes submit at the same time. All lines of one operation take the same lane,
 	// in their order.
 	importLanes = 4
-	// lineTime is how long the next line may take to come, and an answer to be taken: a
-	// client that does not read while it sends is cut off after it.
+	// lineTime is how long the next line that says something may take to come, and an
+	// answer to be taken: a client that does not read while it sends is cut off after it.
 	lineTime = 30 * time.Second
+	// restTime is how long net/http may read on when an import ends before its body does,
+	// so that a client which is still sending gets to its answers before it is cut off.
+	restTime = time.Second
 )
 
 // Line is the answer to one line of an import.
@@ -36,6 +40,7 @@ type Line struct {
 	Line      int      `json:"line" doc:"number of the line, from 1"`
 	Operation *jobs.ID `json:"operation" doc:"null where the line names none that can be"` // wins over the receipt's
 	jobs.Receipt
+	Type   string         `json:"type,omitempty" format:"uri" doc:"of the problem that the same submission by itself would be answered with: urn:redrive:problem:NAME; not there where it was taken"`
 	Errors []ProblemPlace `json:"errors,omitempty" doc:"what is wrong with the line"`
 }
 
@@ -82,6 +87,9 @@ func (d *door) importLines(w http.ResponseWriter, r *http.Request) {
 	im := &importer{door: d, w: w, control: control, seed: maphash.MakeSeed(), answers: map[jobs.Answer]int{},
 		in: bufio.NewReaderSize(http.MaxBytesReader(w, r.Body, d.Limits.MaxImportBytes), maxSubmission+1)}
 	err := im.run(ctx)
+	if err != nil {
+		im.leaveRest()
+	}
 	var away *clientError
 	if errors.As(err, &away) {
 		panic(http.ErrAbortHandler) // it does not take its answers: there is nobody to tell
@@ -150,9 +158,29 @@ func (im *importer) run(ctx context.Context) error {
 	}
 }
 
+// leaveRest has the connection closed behind the answer. After an answer in full duplex
+// net/http takes up a connection again whose body it reads to the end by itself, and meets
+// the read that it began there: a panic. Over HTTP/2 it is the stream that ends.
+func (im *importer) leaveRest() {
+	w := im.w
+	for {
+		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = inner.Unwrap()
+	}
+	// A limit that is passed is how net/http is told to close a connection when it may be
+	// too late for a header.
+	_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader(" ")), 0).Read(make([]byte, 1))
+	_ = im.control.SetReadDeadline(time.Now().Add(restTime))
+}
+
 // chunk reads what is there: at least one line, and as many as are in without waiting,
-// which is no more than the reader's buffer holds.
+// which is no more than the reader's buffer holds. Blank lines do not buy time.
 func (im *importer) chunk(ctx context.Context) ([]*slot, error) {
+	patience := cmp.Or(im.door.lineTime, lineTime)
+	due := time.Now().Add(patience)
 	var out []*slot
 	for len(out) < importLanes*ledger.MaxBatch {
 		if len(out) > 0 {
@@ -161,7 +189,7 @@ func (im *importer) chunk(ctx context.Context) ([]*slot, error) {
 				return out, nil
 			}
 		}
-		_ = im.control.SetReadDeadline(time.Now().Add(cmp.Or(im.door.lineTime, lineTime)))
+		_ = im.control.SetReadDeadline(due)
 		text, err := im.in.ReadSlice('\n')
 		im.number++
 		switch {
@@ -176,6 +204,7 @@ func (im *importer) chunk(ctx context.Context) ([]*slot, error) {
 				return out, prepared
 			}
 			out = append(out, s)
+			due = time.Now().Add(patience)
 		}
 		if err != nil {
 			return out, io.EOF
@@ -211,7 +240,7 @@ func (im *importer) decode(ctx context.Context, text []byte) (*slot, error) {
 			s.line.Applied = jobs.AppliedUnknown
 		}
 	}
-	s.line.Errors = p.Errors
+	s.line.Type, s.line.Errors = p.Type, p.Errors
 	s.wanted = true
 	return s, nil
 }
@@ -289,6 +318,9 @@ func (im *importer) tell(chunk []*slot) error {
 			continue
 		}
 		s.line.Receipt = whole(s.line.Receipt)
+		if p := receiptProblem(s.line.Receipt); p != nil && s.line.Type == "" {
+			s.line.Type = p.Type
+		}
 		im.answered++
 		im.answers[s.line.Answer]++
 		if err := json.NewEncoder(&im.out).Encode(s.line); err != nil {
