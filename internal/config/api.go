@@ -26,6 +26,10 @@ const (
 // Roles lists the roles.
 var Roles = []Role{RoleSubmit, RoleRead, RoleOperate}
 
+// Loopback is the name, in the audit, of whoever uses the HTTP API from this machine where
+// there are no tokens. No token may bear it.
+const Loopback = "loopback"
+
 // Token is somebody who may use the HTTP API.
 type Token struct {
 	Name   string // as in the audit; matches the rule of names
@@ -129,6 +133,9 @@ func (v *validator) api() {
 	for i, t := range v.c.Tokens {
 		path := fmt.Sprintf("tokens.%d", i+1)
 		v.check(path+".name", jobs.CheckName(t.Name))
+		if t.Name == Loopback {
+			v.fail(path+".name", "%s is who asks where there are no tokens: the audit could not tell them apart", t.Name)
+		}
 		if len(t.Roles) == 0 {
 			v.fail(path+".roles", "required: at least one of submit, read, operate")
 		}

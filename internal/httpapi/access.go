@@ -21,7 +21,7 @@ type caller struct {
 func (c caller) may(role config.Role) bool { return slices.Contains(c.roles, role) }
 
 // anyone is the caller where there are no tokens: somebody on this machine.
-var anyone = caller{"loopback", config.Roles}
+var anyone = caller{config.Loopback, config.Roles}
 
 type callerKey struct{}
 
@@ -79,9 +79,15 @@ func asChange(r *http.Request) *http.Request {
 	return &http.Request{Method: http.MethodPost, URL: r.URL, Header: r.Header, Host: r.Host}
 }
 
+// proxyHeaders are what proxies add, beside all that begin with X-Forwarded-.
+var proxyHeaders = []string{"Via", "Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Original-Host",
+	"X-Envoy-External-Address", "True-Client-Ip", "Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Ray", "Fastly-Client-Ip"}
+
+// forwarded reports whether a request bears the mark of a proxy. An empty one is one too:
+// a proxy may have blanked what it was sent.
 func forwarded(h http.Header) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} {
-		if h.Get(name) != "" {
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(proxyHeaders, name) {
 			return true
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
 	"redrive/internal/operator"
-	"redrive/internal/wire"
 )
 
 // registerDocument serves the OpenAPI document, last: it tells of what is registered.
@@ -47,17 +46,21 @@ type document struct {
 	Body        []byte
 }
 
-// unmarshal reads a body that is no submission, strictly.
+// unmarshal reads a body that was checked, in words of ours: those of package json name
+// types of Go.
 func unmarshal(text []byte, into any) error {
-	err := wire.CheckObject(text)
-	var wrong *wire.Error
-	if errors.As(err, &wrong) && !wrong.Malformed {
-		return fmt.Errorf("%s", wrong)
+	err := json.Unmarshal(text, into)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &wrong):
+		return errors.New("it cannot be read")
+	case wrong.Type.Kind() == reflect.Float64:
+		return errors.New("a number is out of range")
 	}
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, into)
+	// Other types have been compared with the schema, to which 5.0 and 5e0 are whole numbers.
+	return fmt.Errorf("%s: want a whole number in range, written in digits alone", wrong.Field)
 }
 
 // words are the closed lists of the wire.

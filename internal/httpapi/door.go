@@ -20,6 +20,7 @@ import (
 	"redrive/internal/config"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/wire"
 )
 
 // API is what is served below /v1. All fields but Version are required, where nothing
@@ -51,7 +52,7 @@ type door struct {
 	API
 	access access
 	log    *slog.Logger
-	mux    *http.ServeMux
+	router *router
 	kinds  *kinds
 	clock  *clock
 	hub    *hub
@@ -64,11 +65,11 @@ type door struct {
 }
 
 func newDoor(a API, loopback bool, log *slog.Logger) *door {
-	d := &door{API: a, access: access{a.Tokens, loopback}, log: log, mux: http.NewServeMux(), kinds: newKinds(a.Ledger, a.Kinds), clock: &clock{ledger: a.Ledger},
+	d := &door{API: a, access: access{a.Tokens, loopback}, log: log, router: &router{}, kinds: newKinds(a.Ledger, a.Kinds), clock: &clock{ledger: a.Ledger},
 		requests: make(chan struct{}, a.Limits.MaxRequests), imports: make(chan struct{}, a.Limits.MaxImports),
 		streams: make(chan struct{}, a.Limits.MaxEventStreams), bulks: make(chan struct{}, maxBulk), exports: make(chan struct{}, maxExports), acting: newActions(), closing: make(chan struct{})}
 	d.hub = newHub(a.Ledger, d.kinds, log)
-	d.register(humago.New(d.mux, humaConfig(cmp.Or(a.Version, "dev"))))
+	d.register(humago.New(d.router, humaConfig(cmp.Or(a.Version, "dev"))))
 	return d
 }
 
@@ -109,7 +110,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.write(out)
 		return
 	}
-	d.mux.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+	d.router.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 }
 
 // check finds what is wrong with a request whatever its route makes of it.
@@ -128,16 +129,7 @@ func (d *door) check(r *http.Request) *Problem {
 			return invalid.at("query."+name, errors.New("it is given more than once"))
 		}
 	}
-	if _, pattern := d.mux.Handler(r); pattern != "" {
-		return nil
-	}
-	// The mux knows what a path may be asked for, and says so only in an answer.
-	probe := &discard{header: http.Header{}}
-	d.mux.ServeHTTP(probe, r)
-	if allow := probe.header.Get("Allow"); allow != "" {
-		return badMethod.because("it knows %s", allow).with("Allow", allow)
-	}
-	return notFound.because("no such path: /v1/openapi.json tells which there are")
+	return nil
 }
 
 // rule is what a route asks of a request.
@@ -146,6 +138,7 @@ type rule struct {
 	also    config.Role // needed beside role; "": none is
 	takes   string      // type of the body; "": there is none
 	maxBody int64       // bytes; 0: the route reads the body itself
+	decodes bool        // the route makes sure itself that its JSON can mean one thing alone
 	gives   string      // type of the answer
 	places  chan struct{}
 	streams bool // it bounds its time itself
@@ -178,23 +171,52 @@ func (d *door) guard(u rule) func(huma.Context, func(huma.Context)) {
 			next(c)
 			return
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), d.Limits.Timeout)
+		ctx, cancel := context.WithTimeout(context.WithValue(c.Context(), lateKey{}, d.late(r.Method)), d.Limits.Timeout)
 		defer cancel()
 		control := http.NewResponseController(w)
 		now := time.Now()
-		_ = control.SetReadDeadline(now.Add(d.Limits.Timeout)) // where there is no connection, there is no slow one
-		_ = control.SetWriteDeadline(now.Add(d.Limits.Timeout + writeTimeout))
+		_ = control.SetWriteDeadline(now.Add(d.Limits.Timeout + writeTimeout)) // where there is no connection, there is no slow one
 		if u.takes != "" {
+			_ = control.SetReadDeadline(now.Add(d.Limits.Timeout))
 			body, p := readBody(w, r, u.maxBody)
 			if p != nil {
 				p.write(w)
 				return
+			}
+			// Behind the body net/http reads on, to see the client leave: a deadline that
+			// passed there would be taken for that.
+			_ = control.SetReadDeadline(time.Time{})
+			if u.takes == jsonType && !u.decodes {
+				if p := checkJSON(body); p != nil {
+					p.write(w)
+					return
+				}
 			}
 			r.Body = io.NopCloser(strings.NewReader(string(body)))
 			ctx = context.WithValue(ctx, bodyKey{}, body)
 		}
 		next(huma.WithContext(c, ctx))
 	}
+}
+
+type lateKey struct{}
+
+// late is how a request is answered that ran out of time.
+func (d *door) late(method string) *Problem {
+	if method == http.MethodGet || method == http.MethodHead {
+		return timedOut.because("it took longer than api.timeout, which is %s: narrow the filter, or ask for fewer at a time", d.Limits.Timeout)
+	}
+	return timedOut.because("it took longer than api.timeout, which is %s: it may have been made all the same", d.Limits.Timeout)
+}
+
+// lateOf returns how a request is answered whose time is over; nil: it is not.
+func lateOf(ctx context.Context) *Problem {
+	end, bounded := ctx.Deadline()
+	if !bounded || time.Now().Before(end) {
+		return nil
+	}
+	late, _ := ctx.Value(lateKey{}).(*Problem)
+	return late
 }
 
 // needs says in the OpenAPI document who may ask.
@@ -237,6 +259,15 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Prob
 	return body, nil
 }
 
+// checkJSON refuses a body that is no JSON object, or one that readers could differ about.
+func checkJSON(body []byte) *Problem {
+	var wrong *wire.Error
+	if err := wire.CheckObject(body); errors.As(err, &wrong) {
+		return decodeProblem(wrong)
+	}
+	return nil
+}
+
 // bodyProblem says why a body could not be read.
 func bodyProblem(err error) *Problem {
 	var large *http.MaxBytesError
@@ -268,10 +299,3 @@ func (a *answer) Write(b []byte) (int, error) {
 
 // Unwrap is for [http.ResponseController].
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// discard keeps the headers of an answer.
-type discard struct{ header http.Header }
-
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
-func (d *discard) WriteHeader(int)             {}

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
+	"strings"
 	"time"
 )
 
@@ -18,7 +20,7 @@ const (
 	readTimeout    = 10 * time.Second
 	writeTimeout   = 30 * time.Second
 	idleTimeout    = 60 * time.Second
-	maxHeaderBytes = 16 << 10
+	maxHeaderBytes = 16<<10 - 4<<10 // so that 16 KiB pass: net/http reads 4 KiB more than it is told, and 4 more on a connection that is used again
 	maxInFlight    = 32
 )
 
@@ -47,15 +49,13 @@ type Server struct {
 // Serve serves l in the background until [Server.Close], which closes it.
 func Serve(l net.Listener, o Options) *Server {
 	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	mux := handler(o)
 	var d *door
 	if o.API != nil {
 		d = newDoor(*o.API, onLoopback(l.Addr()), log)
-		mux.Handle("/v1/", d)
 	}
 	s := &Server{
 		http: &http.Server{
-			Handler:           mux,
+			Handler:           apart(handler(o), d),
 			ReadHeaderTimeout: headerTimeout,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,
@@ -109,6 +109,21 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 	<-s.done
 	return err
+}
+
+// apart keeps paths from the mux that it would clean, by a redirect that is answered
+// before anybody looked who asks. d may be nil.
+func apart(mux *http.ServeMux, d *door) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch p := r.URL.Path; {
+		case d != nil && (p == "/v1" || strings.HasPrefix(p, "/v1/")):
+			d.ServeHTTP(w, r)
+		case p != path.Clean(p):
+			http.NotFound(w, r)
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	})
 }
 
 func handler(o Options) *http.ServeMux {

@@ -49,7 +49,7 @@ type requeueInput struct {
 	Body struct {
 		Order
 		Choice
-		MoreAttempts *int   `json:"more_attempts,omitempty" minimum:"1" doc:"granted on top; not given: as many as leave 3"`
+		MoreAttempts *int   `json:"more_attempts,omitempty" minimum:"1" maximum:"1000" doc:"granted on top, to 1000 in all; not given: as many as leave 3"`
 		Deadline     string `json:"deadline,omitempty" doc:"a span from when each is due, or RFC 3339; not given: each keeps its own"`
 		Rate         string `json:"rate,omitempty" doc:"so many become due per span, such as 5/s, 300/m or 1000/h; not given: all at once"`
 		Canary       *int   `json:"canary,omitempty" minimum:"1" doc:"so many first"`

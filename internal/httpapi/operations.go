@@ -224,6 +224,8 @@ func doneOf(id jobs.ID, done ledger.Done) (*answered[Done], error) {
 	switch {
 	case done.Verdict == ledger.DoneMissing:
 		p = notFound.because("%s: %s", id, ledger.ErrNotFound)
+	case done.Verdict == ledger.DoneRefused && done.State == "": // of what is not in the ledger
+		p = notInState.because("%s: %s", id, done.Detail)
 	case done.Verdict == ledger.DoneRefused:
 		p = notInState.because("%s is %s: %s", id, done.State, done.Detail)
 	case done.Unsure:

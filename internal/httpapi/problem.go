@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -81,6 +82,7 @@ var (
 	closing         = newProblemKind("closing", 503, "the worker ends")
 	redisAway       = newProblemKind("redis-away", 503, "Redis does not answer")
 	redisRefuses    = newProblemKind("redis-refuses", 503, "Redis takes no writes")
+	timedOut        = newProblemKind("timeout", 503, "it took too long")
 	notFit          = newProblemKind("not-fit", 503, "Redis is not fit to keep operations")
 	unsure          = newProblemKind("unsure", 503, "written, and not yet on the replicas asked for")
 )
@@ -160,6 +162,9 @@ func init() {
 		case http.StatusUnprocessableEntity:
 			kind = invalid
 		}
+		if kind == malformed && slices.ContainsFunc(errs, ofBody) {
+			kind = invalid // that it is JSON was made sure of before
+		}
 		p := kind.because("%s", message)
 		for _, err := range errs {
 			var place *huma.ErrorDetail
@@ -177,6 +182,11 @@ func init() {
 		return p
 	}
 	huma.ValidateStrictCasing = true // Kind is not kind
+}
+
+func ofBody(err error) bool {
+	var place *huma.ErrorDetail
+	return errors.As(err, &place) && place.Location == "body"
 }
 
 // problemOf says what an error means to the client. unknown reports that it is none that
@@ -231,6 +241,13 @@ func decodeProblem(e *wire.Error) *Problem {
 		location += "." + e.Field
 	}
 	return invalid.at(location, e.Err)
+}
+
+// cutOff reports whether err tells that something was not waited for any longer.
+func cutOff(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout) ||
+		errors.As(err, &network) && network.Timeout()
 }
 
 // fromRedis reports whether err tells of Redis or of the way to it.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -61,11 +62,12 @@ func (d *door) operation(t route) huma.Operation {
 		t.rule.gives = jsonType
 	}
 	op := huma.Operation{OperationID: t.id, Method: t.method, Path: t.path, Summary: t.summary, Tags: []string{t.tag}, DefaultStatus: t.status,
-		MaxBodyBytes: -1, Middlewares: huma.Middlewares{d.guard(t.rule)}, Description: t.rule.needs()}
+		BodyReadTimeout: -1, MaxBodyBytes: -1, // the guard has read the body by then
+		Middlewares: huma.Middlewares{d.guard(t.rule)}, Description: t.rule.needs()}
 	if t.tell != "" {
 		op.Description += "\n\n" + t.tell
 	}
-	always := []problemKind{malformed, unauthorized, forbidden, notAcceptable, invalid, internalProblem, redisAway}
+	always := []problemKind{malformed, unauthorized, forbidden, badMethod, notAcceptable, wrongHost, invalid, internalProblem, redisAway}
 	if t.rule.takes != "" {
 		always = append(always, tooSlow, tooLarge, badMediaType, redisRefuses)
 	}
@@ -128,9 +130,21 @@ func (d *door) register(api huma.API) {
 // problem says what an error means to the client, and tells the log of what it does not
 // know.
 func (d *door) problem(ctx context.Context, err error) *Problem {
+	if late := lateOf(ctx); late != nil && cutOff(err) && d.answers(ctx) {
+		return late
+	}
 	p, unknown := problemOf(err)
 	if unknown {
 		d.log.ErrorContext(ctx, "a request met an error that nobody expected", "err", err)
 	}
 	return p
+}
+
+// answers reports whether Redis does, to tell a request that asks too much of it from one
+// that nobody could answer.
+func (d *door) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
+	defer cancel()
+	_, err := d.Ledger.Now(ctx)
+	return err == nil
 }

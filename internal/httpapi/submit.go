@@ -25,7 +25,7 @@ func (d *door) registerSubmit(api huma.API) {
 		summary: "Hand one operation over",
 		tell: "201: accepted. 200: known already; its present state is told, and a repeated request changes nothing. " +
 			"After an answer that is lost, and after 503, the same request again is safe.",
-		rule: rule{role: config.RoleSubmit, takes: jsonType, maxBody: maxSubmission}, status: http.StatusCreated,
+		rule: rule{role: config.RoleSubmit, takes: jsonType, maxBody: maxSubmission, decodes: true}, status: http.StatusCreated,
 		problems: []problemKind{conflict, backlogFull, notFit}})
 	// Its body is read by hand: strictly, and sent on byte for byte.
 	op.SkipValidateBody = true

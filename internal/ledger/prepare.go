@@ -275,6 +275,9 @@ func (e *Entry) times(s *jobs.Submission, spec jobs.KindSpec) error {
 		return nil
 	}
 	t, err := parseInstant("deadline", s.Deadline)
+	if _, noInstant := time.Parse(time.RFC3339, s.Deadline); err != nil && noInstant == nil {
+		return &FieldError{"deadline", err}
+	}
 	if err != nil {
 		return fieldErrorf("deadline", "%q is neither a span such as 2h nor an RFC 3339 instant", s.Deadline)
 	}

@@ -12,13 +12,20 @@ import (
 // dead letter that has none would die of its first failure.
 const attemptsLeft = 3
 
+// lastYear is the last one that a deadline may lie in, as that of a submission.
+const lastYear = 2200
+
+// maxAttempts is how many an operation may make, whoever grants them: the greatest
+// max_attempts of a configuration.
+const maxAttempts = 1000
+
 // DefaultCanaryWait is how long canaries are given to end.
 const DefaultCanaryWait = 5 * time.Minute
 
 // RequeueWords say how dead letters are requeued, in the words in which a person or a
 // program gives them. nil and "" mean that nothing was said.
 type RequeueWords struct {
-	MoreAttempts *int           // granted on top, at least 1; nil: as many as leave 3
+	MoreAttempts *int           // granted on top, 1 to 1000; nil: as many as leave 3
 	Deadline     string         // a span from when each is due, or RFC 3339; "": each keeps its own
 	Rate         string         // so many become due per span, such as 5/s, 300/m or 1000/h; "": all at once
 	Canary       *int           // so many first, at least 1; nil: all at once
@@ -44,6 +51,8 @@ func (w RequeueWords) Plan() (Plan, error) {
 			p.base.DeadlineSpan = span
 		} else if p.base.DeadlineAt, err = time.Parse(time.RFC3339, w.Deadline); err != nil {
 			return p, invalidf(FieldDeadline, "%s %q is neither a span such as 2h nor an RFC 3339 instant", FieldDeadline, w.Deadline)
+		} else if p.base.DeadlineAt.Year() > lastYear {
+			return p, invalidf(FieldDeadline, "%s %s is too far ahead: at most the year %d", FieldDeadline, w.Deadline, lastYear)
 		}
 	}
 	if w.Rate != "" {
@@ -55,6 +64,9 @@ func (w RequeueWords) Plan() (Plan, error) {
 	if w.MoreAttempts != nil {
 		if *w.MoreAttempts < 1 {
 			return p, invalidf(FieldMoreAttempts, "%s %d: must be at least 1", FieldMoreAttempts, *w.MoreAttempts)
+		}
+		if *w.MoreAttempts > maxAttempts {
+			return p, invalidf(FieldMoreAttempts, "%s %d: at most %d", FieldMoreAttempts, *w.MoreAttempts, maxAttempts)
 		}
 		p.base.More, p.base.AtLeast = *w.MoreAttempts, 0
 	}

@@ -102,6 +102,10 @@ func (r *requeueRun) one(from int) actFunc {
 		if !ok {
 			return Result{Operation: c.Place.ID, Result: ResultRefused, State: c.Op.State, Detail: "nobody knows its kind: start a worker that does"}, nil
 		}
+		if allowed := c.Op.MaxAttempts; allowed+r.base.More > maxAttempts && r.base.More > 0 {
+			return Result{Operation: c.Place.ID, Result: ResultRefused, State: c.Op.State,
+				Detail: fmt.Sprintf("it may make %d attempts already, and %d is the most: grant fewer, or say nothing, which leaves it %d", allowed, maxAttempts, attemptsLeft)}, nil
+		}
 		q := r.base
 		q.Delay = r.apart * time.Duration(from+i)
 		q.MaxAttempts = spec.MaxAttempts

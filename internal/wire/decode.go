@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -144,8 +145,8 @@ func decodeAttempted(v value, a *jobs.Attempted) error {
 }
 
 // CheckObject reports why text is not one JSON object whose members, and those of the
-// objects directly in it, all have names of their own: package json would let the last
-// of two win.
+// objects directly in it, all have names of their own, package json would let the last
+// of two win, and whose numbers there can be read.
 func CheckObject(text []byte) error {
 	if !utf8.Valid(text) {
 		return malformed(validPrefix(text), "not valid UTF-8")
@@ -155,11 +156,22 @@ func CheckObject(text []byte) error {
 	}
 	w := &walker{text: text}
 	return w.object("the body", func(_ string, v value) error {
-		if v.is('{') {
-			return v.walk().object("it", func(string, value) error { return nil })
+		if !v.is('{') {
+			return v.inRange()
 		}
-		return nil
+		return v.walk().object("it", func(_ string, v value) error { return v.inRange() })
 	})
+}
+
+// inRange refuses a number that no float holds, such as 1e999.
+func (v value) inRange() error {
+	if len(v.raw) == 0 || strings.IndexByte("-0123456789", v.raw[0]) < 0 {
+		return nil
+	}
+	if _, err := strconv.ParseFloat(string(v.raw), 64); err != nil {
+		return wrong(v.at, "a number out of range")
+	}
+	return nil
 }
 
 func validPrefix(text []byte) int {
