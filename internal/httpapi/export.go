@@ -36,7 +36,7 @@ func (d *door) exportDead(ctx context.Context, in *exportInput) (*body[ExportPag
 	w.States = []string{string(jobs.Dead)}
 	chosenBy := in.words()
 	w.Limit, w.Cursor = min(in.Limit, maxExported), in.Cursor
-	found, err := d.matching(ctx, w)
+	found, err := d.matching(ctx, w, maxLookedAt)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ type deadInput struct {
 // Page is one page of a list.
 type Page struct {
 	Items      []jobs.Operation `json:"items" nullable:"false"`
-	NextCursor string           `json:"next_cursor" doc:"go on with it; empty: nothing more"`
+	NextCursor string           `json:"next_cursor" doc:"go on with it, also after a page that is not full; empty: nothing more"`
 }
 
 func (d *door) list(ctx context.Context, in *listInput) (*body[Page], error) {
@@ -87,7 +87,7 @@ func (d *door) listDead(ctx context.Context, in *deadInput) (*body[Page], error)
 
 func (d *door) page(ctx context.Context, w operator.FilterWords, q PageQuery) (*body[Page], error) {
 	w.Limit, w.Cursor = q.Limit, q.Cursor
-	found, err := d.matching(ctx, w)
+	found, err := d.matching(ctx, w, maxLookedAt)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,12 @@ func (d *door) page(ctx context.Context, w operator.FilterWords, q PageQuery) (*
 	return &body[Page]{Page{items, found.NextCursor}}, nil
 }
 
-func (d *door) matching(ctx context.Context, w operator.FilterWords) (ledger.Page, error) {
+// maxLookedAt is how many operations of each state are looked at for one page, so that a
+// filter that hardly anything matches takes no longer than a page that is full.
+const maxLookedAt = 10_000
+
+// matching is one page of what matches. most: see [ledger.Filter].
+func (d *door) matching(ctx context.Context, w operator.FilterWords, most int) (ledger.Page, error) {
 	if _, err := w.Filter(time.Now()); err != nil { // what is wrong in itself does not need Redis to be refused
 		return ledger.Page{}, err
 	}
@@ -115,6 +120,7 @@ func (d *door) matching(ctx context.Context, w operator.FilterWords) (ledger.Pag
 	if err != nil {
 		return ledger.Page{}, err
 	}
+	filter.Most = most
 	return d.Ledger.List(ctx, filter, known)
 }
 
@@ -128,7 +134,7 @@ type DeadCounts struct {
 func (d *door) countDead(ctx context.Context, in *FilterQuery) (*body[DeadCounts], error) {
 	w := in.words()
 	w.States, w.Limit = []string{string(jobs.Dead)}, maxCounted
-	found, err := d.matching(ctx, w)
+	found, err := d.matching(ctx, w, 0)
 	if err != nil {
 		return nil, err
 	}

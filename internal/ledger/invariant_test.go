@@ -113,8 +113,11 @@ func (b *bundle) broken() []string {
 			}
 		}
 	}
-	giveup, asking := map[string]string{}, map[string]string{}
+	giveup, asking, ended := map[string]string{}, map[string]string{}, map[string]string{}
 	for op, f := range records {
+		if state := jobs.State(f["state"]); state == jobs.Succeeded || state == jobs.Cancelled {
+			ended[op] = f["ended"]
+		}
 		if f["giveup"] != "" {
 			giveup[op] = f["giveup"]
 		}
@@ -122,7 +125,7 @@ func (b *bundle) broken() []string {
 			asking[op] = fmt.Sprintf("%.0f", scores[op])
 		}
 	}
-	for name, want := range map[string]map[string]string{"giveup": giveup, "asking": asking} {
+	for name, want := range map[string]map[string]string{"giveup": giveup, "asking": asking, "ended": ended} {
 		got := map[string]string{}
 		for op, score := range b.index(name) {
 			got[op] = fmt.Sprintf("%.0f", score)
@@ -272,7 +275,7 @@ func (b *bundle) pass(d time.Duration) {
 		}
 	}
 	b.passChains(d)
-	for _, name := range append(slices.Clone(everyIndex), "giveup", "asking", "outbox") {
+	for _, name := range append(slices.Clone(everyIndex), "giveup", "asking", "ended", "outbox") {
 		for op := range b.index(name) {
 			b.must(b.rdb.ZIncrBy(ctx, b.key(dep, name), -float64(ms), op).Err())
 		}

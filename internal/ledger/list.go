@@ -1,15 +1,10 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,6 +28,9 @@ type Filter struct {
 	Since, Until time.Time // when it entered its present state; zero: open
 	Limit        int       // 0: all
 	Cursor       string    // of the page before
+	// Most is how many operations of each index are looked at for one page; 0: all. A page
+	// that is not full then ends where it came to, and its cursor goes on from there.
+	Most int
 }
 
 // Page is one page of a list, newest first by when an operation entered its
@@ -49,19 +47,16 @@ var stateIndexes = map[jobs.State][]string{
 	jobs.Attempting: {"claims"},
 	jobs.Unresolved: {"unresolved"},
 	jobs.Dead:       {"dead"},
-	jobs.Succeeded:  {"done"},
-	jobs.Cancelled:  {"done"},
+	jobs.Succeeded:  {"ended"},
+	jobs.Cancelled:  {"ended"},
 }
 
 const listChunk = 500
 
-// ErrCursor is returned for a cursor that no list returned.
-var ErrCursor = errors.New("not a cursor that a list returned")
-
-// List returns the operations that match. It walks the indexes of the states
-// asked for, newest dead letters first, in chunks that never block Redis, and
-// keeps only what the page needs. An operation that changes its state meanwhile
-// may be seen in either or, rarely, in none.
+// List returns the operations that match. It reads the indexes of the states asked for
+// in the order of lists, in chunks that never block Redis, and no further than the page
+// needs. An operation that changes its state meanwhile may be seen in either or, rarely,
+// in none.
 func (l *Ledger) List(ctx context.Context, f Filter, specs map[jobs.Kind]jobs.KindSpec) (Page, error) {
 	if _, err := path.Match(f.KeyGlob, ""); err != nil {
 		return Page{}, fmt.Errorf("key glob %q: %w", f.KeyGlob, err)
@@ -76,45 +71,108 @@ func (l *Ledger) List(ctx context.Context, f Filter, specs map[jobs.Kind]jobs.Ki
 			return Page{}, err
 		}
 	}
-	states := f.States
-	if len(states) == 0 {
-		states = jobs.States
+	if len(f.States) == 0 {
+		f.States = jobs.States
 	}
-	var found []jobs.Operation
-	seen := map[string]bool{}
+	g := &gathering{l: l, f: f, after: after, specs: specs, seen: map[string]bool{}}
 	for _, dep := range deps {
-		for _, index := range indexesOf(states) {
-			var matches []jobs.Operation // of this index, kept only where they can end the walk
-			err := l.walk(ctx, dep, index, func(ops []jobs.Operation) bool {
-				for _, o := range ops {
-					name := string(dep) + " " + o.ID().String()
-					if !seen[name] && slices.Contains(states, o.State) && f.matches(&o) && after.before(&o) {
-						seen[name] = true
-						found = append(found, o)
-						if index == "dead" {
-							matches = append(matches, o)
-						}
-					}
-				}
-				if f.Limit > 0 && len(found) > 4*(f.Limit+listChunk) {
-					found = newest(found, f.Limit+1)
-				}
-				// Dead letters lie in the order of lists: once the page is full, older ones
-				// cannot be on it. Those of the same millisecond still can.
-				return f.Limit > 0 && len(matches) > f.Limit && len(ops) > 0 &&
-					cursorOf(&ops[len(ops)-1]).enteredMS < cursorOf(&matches[f.Limit]).enteredMS
-			}, f.ErrorText != "", specs)
-			if err != nil {
+		for _, index := range indexesOf(f.States) {
+			if err := g.gather(ctx, dep, l.order(dep, index, after, f)); err != nil {
 				return Page{}, err
 			}
 		}
 	}
-	page := Page{Items: newest(found, 0)}
-	if f.Limit > 0 && len(page.Items) > f.Limit {
-		page.Items = page.Items[:f.Limit]
-		page.NextCursor = cursorOf(&page.Items[f.Limit-1]).encode()
-	}
+	page := g.page()
 	return page, l.addPayload(ctx, page.Items, specs)
+}
+
+// gathering is one List.
+type gathering struct {
+	l     *Ledger
+	f     Filter
+	after cursor
+	specs map[jobs.Kind]jobs.KindSpec
+
+	seen  map[string]bool // by dependency and name: one that moves stands in two indexes
+	found []jobs.Operation
+	// upto: what entered its state at this instant or before it was not all looked at (ms);
+	// 0: everything was.
+	upto int64
+}
+
+// gather takes what matches of one index, until the page cannot need more of it.
+func (g *gathering) gather(ctx context.Context, dep jobs.Dependency, in *inOrder) error {
+	var matched []int64 // when those of this index entered their state, newest first
+	looked, first := 0, int64(0)
+	for size := g.chunk(); ; size = min(2*size, listChunk) {
+		entries, err := in.next(ctx, size)
+		if err != nil {
+			return err
+		}
+		ops, err := g.l.records(ctx, dep, namesOf(entries), g.f.ErrorText != "", g.specs)
+		if err != nil {
+			return err
+		}
+		for i := range ops {
+			if o := &ops[i]; g.take(o) {
+				matched = append(matched, cursorOf(o).enteredMS)
+			}
+		}
+		if len(entries) < size {
+			return nil
+		}
+		if looked == 0 {
+			first = entries[0].at
+		}
+		looked += len(entries)
+		// Of one millisecond the order of an index is not that of lists: only what entered
+		// before it is surely behind.
+		last := entries[len(entries)-1].at
+		if g.f.Limit > 0 && len(matched) > g.f.Limit && last < matched[g.f.Limit] {
+			return nil
+		}
+		if g.f.Most > 0 && looked >= g.f.Most && last < first { // so that each page comes further
+			g.upto = max(g.upto, last)
+			return nil
+		}
+	}
+}
+
+// chunk is how many operations are read first: a page's, where all match, and beside it
+// the last of the page before, the first of the page behind, and one that is older still.
+func (g *gathering) chunk() int {
+	if g.f.Limit == 0 {
+		return listChunk
+	}
+	const least = 20
+	return min(max(g.f.Limit+3, least), listChunk)
+}
+
+// take keeps an operation that belongs on the page, or on one behind it.
+func (g *gathering) take(o *jobs.Operation) bool {
+	name := string(o.Dependency) + " " + o.ID().String()
+	if g.seen[name] || !slices.Contains(g.f.States, o.State) || !g.f.matches(o) || !g.after.before(o) {
+		return false
+	}
+	g.seen[name] = true
+	g.found = append(g.found, *o)
+	if g.f.Limit > 0 && len(g.found) > 4*(g.f.Limit+listChunk) {
+		g.found = newest(g.found, g.f.Limit+1)
+	}
+	return true
+}
+
+func (g *gathering) page() Page {
+	page := Page{Items: newest(g.found, 0)}
+	if g.upto > 0 {
+		page.NextCursor = cursor{enteredMS: g.upto}.encode()
+		page.Items = slices.DeleteFunc(page.Items, func(o jobs.Operation) bool { return cursorOf(&o).enteredMS <= g.upto })
+	}
+	if g.f.Limit > 0 && len(page.Items) > g.f.Limit {
+		page.Items = page.Items[:g.f.Limit]
+		page.NextCursor = cursorOf(&page.Items[g.f.Limit-1]).encode()
+	}
+	return page
 }
 
 func indexesOf(states []jobs.State) []string {
@@ -129,44 +187,54 @@ func indexesOf(states []jobs.State) []string {
 	return out
 }
 
-// walk reads an index from its newest end in chunks, until visit says stop.
-func (l *Ledger) walk(ctx context.Context, dep jobs.Dependency, index string, visit func([]jobs.Operation) (stop bool), withErrors bool, specs map[jobs.Kind]jobs.KindSpec) error {
+// walk reads an index from its far end in chunks, until visit says stop.
+func (l *Ledger) walk(ctx context.Context, dep jobs.Dependency, index string, visit func([]jobs.Operation) (stop bool)) error {
 	for from := int64(0); ; from += listChunk {
 		names, err := l.rdb.ZRevRange(ctx, l.key(dep, index), from, from+listChunk-1).Result()
 		if err != nil {
 			return fmt.Errorf("read index %s of %s: %w", index, dep, err)
 		}
-		if len(names) == 0 {
-			return nil
-		}
-		pipe := l.rdb.Pipeline()
-		records := make([]*redis.MapStringStringCmd, len(names))
-		texts := make([]*redis.StringCmd, len(names))
-		for i, name := range names {
-			records[i] = pipe.HGetAll(ctx, l.key(dep, "op:"+name))
-			if withErrors {
-				texts[i] = pipe.HGet(ctx, l.key(dep, "answers:"+name), "error")
-			}
-		}
-		if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
-			return fmt.Errorf("read operations of %s: %w", dep, err)
-		}
-		ops := make([]jobs.Operation, 0, len(names))
-		for i, name := range names {
-			id, err := jobs.ParseID(name)
-			if err != nil || len(records[i].Val()) == 0 {
-				continue // ended meanwhile, or a foreign entry
-			}
-			o := operation(dep, id, records[i].Val(), specOf(specs, id.Kind))
-			if withErrors && texts[i].Val() != "" { // a long one
-				o.Last = last(records[i].Val(), texts[i].Val())
-			}
-			ops = append(ops, o)
+		ops, err := l.records(ctx, dep, names, false, nil)
+		if err != nil {
+			return err
 		}
 		if visit(ops) || len(names) < listChunk {
 			return nil
 		}
 	}
+}
+
+// records reads operations. What is no operation's name, or has no record any more, is
+// left out. withErrors: their last errors too, where they are long.
+func (l *Ledger) records(ctx context.Context, dep jobs.Dependency, names []string, withErrors bool, specs map[jobs.Kind]jobs.KindSpec) ([]jobs.Operation, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	pipe := l.rdb.Pipeline()
+	records := make([]*redis.MapStringStringCmd, len(names))
+	texts := make([]*redis.StringCmd, len(names))
+	for i, name := range names {
+		records[i] = pipe.HGetAll(ctx, l.key(dep, "op:"+name))
+		if withErrors {
+			texts[i] = pipe.HGet(ctx, l.key(dep, "answers:"+name), "error")
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
+		return nil, fmt.Errorf("read operations of %s: %w", dep, err)
+	}
+	ops := make([]jobs.Operation, 0, len(names))
+	for i, name := range names {
+		id, err := jobs.ParseID(name)
+		if err != nil || len(records[i].Val()) == 0 {
+			continue
+		}
+		o := operation(dep, id, records[i].Val(), specOf(specs, id.Kind))
+		if withErrors && texts[i].Val() != "" {
+			o.Last = last(records[i].Val(), texts[i].Val())
+		}
+		ops = append(ops, o)
+	}
+	return ops, nil
 }
 
 func specOf(specs map[jobs.Kind]jobs.KindSpec, kind jobs.Kind) *jobs.KindSpec {
@@ -200,90 +268,4 @@ func (l *Ledger) addPayload(ctx context.Context, ops []jobs.Operation, specs map
 		}
 	}
 	return nil
-}
-
-func (f *Filter) matches(o *jobs.Operation) bool {
-	if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, o.Kind) {
-		return false
-	}
-	if len(f.Reasons) > 0 && (o.Reason == nil || !slices.Contains(f.Reasons, *o.Reason)) {
-		return false
-	}
-	if len(f.Classes) > 0 && (o.Last == nil || !slices.Contains(f.Classes, o.Last.Class)) {
-		return false
-	}
-	if len(f.Flags) > 0 && !slices.ContainsFunc(o.Flags, func(flag jobs.Flag) bool { return slices.Contains(f.Flags, flag) }) {
-		return false
-	}
-	if len(f.Credentials) > 0 && !slices.Contains(f.Credentials, o.Credential) {
-		return false
-	}
-	if len(f.Batches) > 0 && (o.Batch == nil || !slices.Contains(f.Batches, *o.Batch)) {
-		return false
-	}
-	if f.KeyGlob != "" {
-		if ok, _ := path.Match(f.KeyGlob, string(o.Key)); !ok {
-			return false
-		}
-	}
-	if f.ErrorText != "" && (o.Last == nil || o.Last.Error == nil || !strings.Contains(strings.ToLower(*o.Last.Error), strings.ToLower(f.ErrorText))) {
-		return false
-	}
-	if f.Unknown && o.Applied != jobs.AppliedUnknown {
-		return false
-	}
-	if !f.Since.IsZero() && (o.EnteredAt == nil || o.EnteredAt.Before(f.Since)) {
-		return false
-	}
-	return f.Until.IsZero() || o.EnteredAt == nil || o.EnteredAt.Before(f.Until)
-}
-
-// cursor is the place of the last operation of a page in the order of lists.
-type cursor struct {
-	enteredMS int64
-	name      string
-}
-
-func cursorOf(o *jobs.Operation) cursor {
-	c := cursor{name: string(o.Dependency) + " " + o.ID().String()}
-	if o.EnteredAt != nil {
-		c.enteredMS = o.EnteredAt.UnixMilli()
-	}
-	return c
-}
-
-// compare orders newest first, then by name.
-func (c cursor) compare(d cursor) int {
-	return cmp.Or(cmp.Compare(d.enteredMS, c.enteredMS), cmp.Compare(c.name, d.name))
-}
-
-// before reports whether o comes after the cursor; everything does after none.
-func (c cursor) before(o *jobs.Operation) bool {
-	return c == cursor{} || c.compare(cursorOf(o)) < 0
-}
-
-func (c cursor) encode() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(c.enteredMS, 10) + " " + c.name))
-}
-
-func decodeCursor(s string) (cursor, error) {
-	if s == "" {
-		return cursor{}, nil
-	}
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	at, name, ok := strings.Cut(string(b), " ")
-	n, errN := strconv.ParseInt(at, 10, 64)
-	if err != nil || errN != nil || !ok {
-		return cursor{}, fmt.Errorf("%w: %q", ErrCursor, s)
-	}
-	return cursor{enteredMS: n, name: name}, nil
-}
-
-// newest sorts newest first and keeps at most n (0: all).
-func newest(ops []jobs.Operation, n int) []jobs.Operation {
-	slices.SortFunc(ops, func(a, b jobs.Operation) int { return cursorOf(&a).compare(cursorOf(&b)) })
-	if n > 0 && len(ops) > n {
-		ops = ops[:n]
-	}
-	return ops
 }

@@ -165,7 +165,7 @@ func (l *Ledger) doomed(ctx context.Context, dep jobs.Dependency, until time.Tim
 				}
 			}
 			return false
-		}, false, nil)
+		})
 		if err != nil {
 			return 0, err
 		}

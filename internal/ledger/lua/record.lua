@@ -137,8 +137,8 @@ local INDEXES = {
   attempting = {'claims'},
   unresolved = {'unresolved', 'asking', 'giveup'},
   dead = {'dead'},
-  succeeded = {'done'},
-  cancelled = {'done'},
+  succeeded = {'done', 'ended'},
+  cancelled = {'done', 'ended'},
 }
 
 -- latest is the last instant at which an attempt could still be made: the deadline,
@@ -231,7 +231,7 @@ function record.move(op, state, now, score, extra)
   elseif state == 'dead' then
     op.places.dead = int(now)
   else
-    op.places.done = retain(op)
+    op.places.done, op.places.ended = retain(op), int(now)
   end
   if state ~= 'waiting' then record.set(op, 'next', nil) end
   if from == 'unresolved' and state ~= from then

@@ -23,6 +23,7 @@ for _, id in ipairs(due) do
   local op, shed = record.load(id), {}
   if not op then
     record.forget('done', id)
+    redis.call('ZREM', P .. 'ended', id)
   elseif settle.marked(op) then
     redis.call('ZADD', P .. 'done', '+inf', id)
   else
