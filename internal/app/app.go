@@ -25,7 +25,7 @@ const (
 )
 
 // Run is the program worker. It returns the exit code. It ends when its command
-// does; ctx ends it as the first SIGTERM or SIGINT would.
+// does; ctx ends it as the first SIGTERM would.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv, signals: osSignals, redisPatience: redisPatience, fitnessEvery: fitnessEvery,
 		rehearseFunc: outage.Run}
@@ -38,7 +38,7 @@ type program struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 
-	// signals starts to deliver SIGTERM and SIGINT until stop is called.
+	// signals starts to deliver what asks the program to end, until stop is called.
 	signals func() (asked <-chan os.Signal, stop func())
 
 	redisPatience time.Duration // how long the start waits for Redis
@@ -60,6 +60,9 @@ type flags struct {
 func osSignals() (<-chan os.Signal, func()) {
 	asked := make(chan os.Signal, 2) // the runtime drops what nobody takes: two are all that count
 	signal.Notify(asked, syscall.SIGTERM, os.Interrupt)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup does: it is to outlive its terminal
+		signal.Notify(asked, syscall.SIGHUP)
+	}
 	return asked, func() { signal.Stop(asked) }
 }
 

@@ -30,7 +30,7 @@ import (
 func (p *program) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
-		Short: "Redeliver until SIGTERM or SIGINT; a second signal stops at once, still without losing anything",
+		Short: "Redeliver until SIGTERM, SIGINT or SIGHUP; a second signal stops at once, still without losing anything",
 		Args:  cobra.NoArgs,
 		RunE: p.begin(func(c *cobra.Command, _ []string) error {
 			return p.redeliver(c.Context())
