@@ -172,6 +172,8 @@ const stateAge = 5 * time.Second
 
 // deferUnsent hands over without an attempt.
 func (d *doing) deferUnsent(ctx context.Context, entry ledger.Entry) error {
+	ctx, cancel := context.WithTimeout(ctx, writeAheadWithin)
+	defer cancel()
 	store, err := d.c.store(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOpen, err)
