@@ -21,8 +21,8 @@ type advice struct {
 }
 
 // adviceOn says what a person can do about an operation.
-func adviceOn(o shown, now time.Time) []string {
-	a := advice{op: &o.Operation, sent: sentText(o), unsafe: o.Unsafe, asks: o.kind != nil && o.kind.Inquiry, bare: o.Bare, moved: o.Moved, now: now}
+func adviceOn(o shown) []string {
+	a := advice{op: &o.Operation, sent: sentText(o), unsafe: o.Unsafe, asks: o.kind != nil && o.kind.Inquiry, bare: o.Bare, moved: o.Moved, now: o.ReadAt.Time}
 	o.Next = a.next()
 	if o.State == jobs.Dead {
 		return adviseChain(o)

@@ -38,9 +38,8 @@ type backend interface {
 	countDead(ctx context.Context, w *operator.FilterWords) (deadGroups, error)
 	// show finds an operation or, of a bare key, those of every kind that has it.
 	show(ctx context.Context, name string, reveal bool) ([]shown, error)
-	// export calls take for each dead letter, as a submission, and left with why one is
-	// none. given is the filter as it was typed, for the audit.
-	export(ctx context.Context, w *operator.FilterWords, given string, take func(*jobs.Submission) error, left func(why string)) error
+	// export calls take for each dead letter, as a submission, and left with why one is none.
+	export(ctx context.Context, w *operator.FilterWords, take func(*jobs.Submission) error, left func(why string)) error
 	gates(ctx context.Context, deps []string) ([]wire.Gate, error)
 	stats(ctx context.Context) (wire.Stats, error)
 	audit(ctx context.Context, about, since string, limit int64) ([]ledger.AuditEntry, error)
@@ -69,7 +68,6 @@ type choice struct {
 	verb   string                // of the action
 	names  []jobs.ID             // nil: all that match
 	words  *operator.FilterWords // which those are
-	given  string                // the filter as it was typed, for the audit
 	states []jobs.State          // to choose among, unless words names some
 }
 
@@ -102,5 +100,8 @@ func (e *refusedError) Unwrap() error { return e.err }
 // open returns what the command line and the environment say is acted on. The caller
 // closes it.
 func (p *program) open(ctx context.Context, a access) (backend, error) {
+	if p.server != "" {
+		return p.openServer()
+	}
 	return p.openRedis(ctx, a)
 }

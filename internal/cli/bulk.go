@@ -34,11 +34,11 @@ func (b *bulk) register(cmd *cobra.Command, o filterFlags) {
 
 // check refuses a command line that cannot be carried out, before anything is read.
 func (b *bulk) check(p *program, cmd *cobra.Command, args []string, asks bool) error {
-	filter := given(cmd)
+	filter := filtered(cmd)
 	switch {
 	case b.all && len(args) > 0:
 		return usagef("name operations or give --all-matching, not both")
-	case !b.all && len(args) == 0 && filter != "":
+	case !b.all && len(args) == 0 && filter:
 		return usagef("filters choose operations only with --all-matching")
 	case !b.all && len(args) == 0:
 		return usagef("name the operations (KIND/KEY...), - to read them from stdin, or --all-matching with filters")
@@ -84,7 +84,7 @@ func (b *bulk) prepare(ctx context.Context, p *program, cmd *cobra.Command, args
 
 // choose fixes the set of an action.
 func (b *bulk) choose(ctx context.Context, on backend, p *program, cmd *cobra.Command, args []string) (chosen, error) {
-	c := choice{verb: b.verb, words: &b.filter.FilterWords, given: given(cmd), states: b.states}
+	c := choice{verb: b.verb, words: &b.filter.FilterWords, states: b.states}
 	if !b.all {
 		var err error
 		if c.names, err = namedOperations(p.stdin, args); err != nil {

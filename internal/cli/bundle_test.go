@@ -27,7 +27,8 @@ type testBundle struct {
 	ledger *ledger.Ledger
 	specs  map[jobs.Kind]jobs.KindSpec
 	env    map[string]string
-	runs   int // workers' runs so far: each has an id of its own
+	where  string // where things are known, as messages say it
+	runs   int    // workers' runs so far: each has an id of its own
 
 	released map[jobs.ID]ledger.Delivery // let go by the gate and not begun yet
 }
@@ -53,6 +54,7 @@ func setup(t testing.TB, client redis.UniversalClient) *testBundle {
 	t.Helper()
 	b := &testBundle{t: t, client: client, ledger: ledger.New(client, "rd"), specs: map[jobs.Kind]jobs.KindSpec{}, released: map[jobs.ID]ledger.Delivery{}}
 	b.env = map[string]string{"REDRIVE_REDIS_URL": addressOf(t, client), "REDRIVE_NAMESPACE": "rd", "REDRIVE_BY": "ann@desk"}
+	b.where = "in namespace rd"
 	for _, s := range testSpecs() {
 		b.specs[s.Kind] = s
 	}
@@ -62,8 +64,22 @@ func setup(t testing.TB, client redis.UniversalClient) *testBundle {
 	return b
 }
 
-// onEach runs a test on miniredis and on a real redis-server.
+// onEach runs a test on miniredis, on a real redis-server, and through the API of a
+// worker.
 func onEach(t *testing.T, test func(t *testing.T, b *testBundle)) {
+	t.Helper()
+	onRedis(t, test)
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		_, client := redistest.Mini(t)
+		b := setup(t, client)
+		b.serve(nil)
+		test(t, b)
+	})
+}
+
+// onRedis runs a test that is about Redis itself.
+func onRedis(t *testing.T, test func(t *testing.T, b *testBundle)) {
 	t.Helper()
 	redistest.Each(t, func(t *testing.T, newClient func(testing.TB) redis.UniversalClient) {
 		test(t, setup(t, newClient(t)))

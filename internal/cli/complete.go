@@ -33,6 +33,11 @@ func (p *program) completeDependencies(cmd *cobra.Command, most int) {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 		defer cancel()
+		server, err := p.serverNamed(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		p.server = server
 		b, err := p.open(ctx, reads)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -84,7 +84,7 @@ func TestT34TenThousandDeadLettersAreListedCountedAndRequeued(t *testing.T) {
 		t.Errorf("after the requeue: %v", st.States)
 	}
 	audit := b.must(exitOK, "audit", "payrail", "--limit", "20000", "-o", "jsonl").stdout
-	if bulk := strings.Count(audit, `"requeue 10050 operations (all matching --reason=deadline)"`); bulk != 1 {
+	if bulk := strings.Count(audit, `"requeue 10050 operations (all matching reason=deadline)"`); bulk != 1 {
 		t.Errorf("%d audit entries for the bulk action, want 1", bulk)
 	}
 	if each := strings.Count(audit, `"action":"requeue"`); each != n {
@@ -243,7 +243,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 		before := b.must(exitOK, "list", "-o", "json").stdout
 		audit := b.must(exitOK, "audit", "-o", "json").stdout
 		got := into[dryRunRead](t, b.must(exitOK, "dlq", "requeue", "charge/a", "charge/b", "payout/c", "charge/none", "--dry-run", "-o", "json"))
-		if got.Requeued != 2 || got.Refused != 1 || got.Missing != 1 || len(got.Groups) != 1 || got.Groups[0].Sums["amount"]["GBP"] != "30" {
+		if got.Requeued != 2 || got.Refused != 1 || got.Missing != 1 || len(got.Groups) != 1 || got.Groups[0].Sums["amount"]["GBP"] != "30" || len(got.Good) != 2 {
 			t.Errorf("%+v", got)
 		}
 		if after := b.must(exitOK, "list", "-o", "json").stdout; after != before {
@@ -263,6 +263,7 @@ type dryRunRead struct {
 	Missing  int                   `json:"missing"`
 	Groups   []groupRead           `json:"groups"`
 	Refusals []operator.RefusedFor `json:"refusals"`
+	Good     []jobs.ID             `json:"operations"`
 }
 
 type groupRead struct {

@@ -69,8 +69,6 @@ func exitWith(code int) error {
 	return &failure{code: code}
 }
 
-var errNotHere = errors.New("is not available in this version yet")
-
 // codeOf says how the program ends for an error of a command that names no code
 // itself.
 func codeOf(err error) int {

@@ -82,7 +82,7 @@ func (p *program) export(ctx context.Context, cmd *cobra.Command, f *filters, pa
 		p.say("exported %s", count(len(table), "dead letter"))
 		return nil
 	}
-	return p.exportLines(ctx, b, w, f, given(cmd))
+	return p.exportLines(ctx, b, w, f)
 }
 
 func (p *program) deadOperations(ctx context.Context, b backend, f *filters) ([]jobs.Operation, error) {
@@ -96,9 +96,9 @@ func (p *program) deadOperations(ctx context.Context, b backend, f *filters) ([]
 }
 
 // exportLines writes submissions, as they are read.
-func (p *program) exportLines(ctx context.Context, b backend, w io.Writer, f *filters, given string) error {
+func (p *program) exportLines(ctx context.Context, b backend, w io.Writer, f *filters) error {
 	written, left := 0, 0
-	err := b.export(ctx, &f.FilterWords, given, func(sub *jobs.Submission) error {
+	err := b.export(ctx, &f.FilterWords, func(sub *jobs.Submission) error {
 		written++
 		return writeSubmission(w, sub)
 	}, func(why string) {

@@ -72,7 +72,7 @@ func TestAnExportImportedIntoItsOwnNamespaceIsAllDuplicatesAndChangesNothing(t *
 
 func TestAnExportImportedElsewhereGoesOnWithoutAnUnsafeResend(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		b.deadOfEverySort()
 		exported := b.must(exitOK, "dlq", "export").stdout
 		other := *b

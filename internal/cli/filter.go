@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"redrive/internal/jobs"
 	"redrive/internal/operator"
@@ -50,15 +48,10 @@ func (f *filters) register(cmd *cobra.Command, o filterFlags) {
 // filterNames are the flags that choose operations.
 var filterNames = []string{"dependency", "kind", "state", "reason", "class", "flag", "credential", "batch", "key", "error", "unknown", "since", "until"}
 
-// given returns the filter as it was typed, for the audit; "" when none was.
-func given(cmd *cobra.Command) string {
-	var words []string
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		for _, name := range filterNames {
-			if f.Name == name {
-				words = append(words, fmt.Sprintf("--%s=%s", name, strings.Trim(f.Value.String(), "[]")))
-			}
-		}
+// filtered reports whether a filter was given.
+func filtered(cmd *cobra.Command) bool {
+	return slices.ContainsFunc(filterNames, func(name string) bool {
+		f := cmd.Flags().Lookup(name)
+		return f != nil && f.Changed
 	})
-	return strings.Join(words, " ")
 }

@@ -13,7 +13,7 @@ import (
 
 func TestARefusedRequeueSaysWhyAResendIsNotSafe(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		b.submit(submission("payout", "none", 1), submission("charge", "moved", 1))
 		b.attempt("payout/none", timedOut(ledger.StepAsk))
 		b.attempt("charge/moved", timedOut(ledger.StepAsk))
@@ -90,7 +90,7 @@ func TestAFirstSendInTheFutureIsAWarning(t *testing.T) {
 
 func TestAParamThatNothingUsesIsAWarning(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		got := b.must(exitOK, "add", "void/a", "--body", "{}", "--param", "id=x", "--param", "idd=y")
 		says(t, got.stderr, `warning: param "idd" is used nowhere`)
 		hides(t, got.stderr, `"id"`)

@@ -95,7 +95,7 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 
 func TestAnOverrideReplacesTheEarlierOneWhole(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		b.asWorker(0)
 		b.must(exitOK, "gate", "override", "payrail", "--cap", "7", "--ratio", "0.5", "--for", "30m", "--note", "first")
 		got := b.must(exitOK, "gate", "override", "payrail", "--ratio", "0.2", "--for", "1h", "--note", "second", "--by", "bob@desk")

@@ -192,7 +192,7 @@ func TestImportRefusesWhatItCannotRead(t *testing.T) {
 
 func TestImportWithoutKindsSaysHowToGetThem(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		for _, args := range [][]string{{"import", "-"}, {"add", "charge/o1", "--body", "{}"}} {
 			got := b.mustWith(exitError, lineOf("o1", 1), append(args, "--namespace", "empty")...)
 			says(t, got.stderr, `no kinds are known in namespace "empty": start a worker once`, "--config")
@@ -416,7 +416,7 @@ func FuzzImport(f *testing.F) {
 // An operation that is known to one process only by its file is found by all.
 func TestTheKindsOfAFileAreBoundWhenTheyAreSubmittedTo(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		file := configFile(t, b.env["REDRIVE_REDIS_URL"], "fresh", "payrail")
 		b.must(exitOK, "add", "capture/o1", "--body", "{}", "--config", file, "--namespace", "fresh")
 		got := b.must(exitOK, "list", "-o", "name", "--namespace", "fresh")
@@ -453,7 +453,7 @@ operations:
 
 func TestWhereToIsTakenFromTheWorkersWhenTheFileKeepsItSecret(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		file := configFile(t, b.env["REDRIVE_REDIS_URL"], "rd", "payrail")
 		unknown := []string{"add", "capture/o1", "--body", "{}", "--config", file, "--attempted", "unknown", "--idempotency-key", "k", "--first-sent-at", time.Now().UTC().Format(time.RFC3339)}
 		says(t, b.must(exitUsage, unknown...).stderr, "where kind capture is sent to is not known here")

@@ -9,6 +9,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/operator"
+	"redrive/internal/wire"
 )
 
 type reconcileFlags struct {
@@ -122,7 +123,7 @@ func (p *program) warnOfFuture(ctx context.Context, b backend, t time.Time) erro
 	if err != nil {
 		return err
 	}
-	if w := futureWarning("first-sent-at", t, now); w != "" {
+	if w := wire.FutureWarning("first-sent-at", t, now); w != "" {
 		p.say("warning: %s", w)
 	}
 	return nil

@@ -170,7 +170,7 @@ func TestACommandEndsWithItsTime(t *testing.T) {
 
 func TestFlagBeatsEnvironmentBeatsFile(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		url := b.env["REDRIVE_REDIS_URL"]
 		file := configFile(t, url, "from-file", "payrail")
 		add := func(env map[string]string, args ...string) {
@@ -233,7 +233,7 @@ func TestAFileWithATypoIsRefusedWithItsPlace(t *testing.T) {
 // Redis URL.
 func TestOnlyTheRedisURLOfAFileIsResolved(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		file := configFile(t, "${MY_REDIS}", "rd", "payrail")
 		env := map[string]string{"MY_REDIS": b.env["REDRIVE_REDIS_URL"]}
 		got := runProgram(t.Context(), func(name string) string { return env[name] }, "", "add", "capture/a", "--body", "{}", "--config", file)
@@ -270,7 +270,7 @@ func TestAnUnfitRedisTakesNothingIn(t *testing.T) {
 
 func TestANamespaceOfANewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		b.client.Set(t.Context(), "rd:schema", 99, 0)
 		for _, args := range [][]string{line("list"), {"add", "charge/a", "--body", "{}"}} {
 			says(t, b.must(exitError, args...).stderr, "newer schema", "99")

@@ -26,7 +26,7 @@ func (s *atRedis) choose(ctx context.Context, c choice) (chosen, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.op.Matching(ctx, filter, c.states, c.given)
+	set, err := s.op.Matching(ctx, filter, c.states, c.words.String())
 	return redisSet{s.op, set}, err
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"io"
 	"sync"
@@ -102,13 +101,7 @@ func (im *redisImporter) read(ctx context.Context, in []chan item) error {
 			return &failure{exitUsage, err}
 		}
 		if line.tooLong {
-			err := fmt.Errorf("more than %d bytes, which no submission has", maxLineBytes)
-			if line.skipped() {
-				err = im.lines.rest(io.Discard)
-			} else {
-				err = im.tally.rejectLong(line, err, im.lines)
-			}
-			if err != nil {
+			if err := im.tally.tooLong(line, im.lines); err != nil {
 				return err
 			}
 			continue

@@ -76,12 +76,12 @@ func (s *atRedis) countDead(ctx context.Context, w *operator.FilterWords) (deadG
 	return deadGroups{Operations: len(ops), Groups: groups}, nil
 }
 
-func (s *atRedis) export(ctx context.Context, w *operator.FilterWords, given string, take func(*jobs.Submission) error, left func(string)) error {
+func (s *atRedis) export(ctx context.Context, w *operator.FilterWords, take func(*jobs.Submission) error, left func(string)) error {
 	found, err := s.matching(ctx, w, operator.DeadStates)
 	if err != nil {
 		return err
 	}
-	if err := s.op.NoteExport(ctx, found.Items, given, s.p.by()); err != nil {
+	if err := s.op.NoteExport(ctx, found.Items, w.String(), s.p.by()); err != nil {
 		return err
 	}
 	const chunk = 100 // with their bodies they may be more than memory holds

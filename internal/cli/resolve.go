@@ -33,7 +33,7 @@ func (p *program) resolveCommand() *cobra.Command {
   enqueue dlq export --unknown -o csv --out unknown.csv
   enqueue resolve --from unknown.csv --note "checked by accounting"`,
 		RunE: p.command(unlimited, forms, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			if all || given(cmd) != "" {
+			if all || filtered(cmd) {
 				return usagef("resolve takes no filters: what a person found out is about each operation. Write them out with dlq export --unknown -o csv, " +
 					"fill in verdict and ref, and give the file to resolve --from")
 			}

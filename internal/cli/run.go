@@ -44,10 +44,12 @@ type program struct {
 
 	flags struct {
 		config, redis, namespace, by, output string
+		server, tokenFile                    string
 		noColor, yes                         bool
 		timeout                              time.Duration
 	}
-	store string // which store or server is acted on, without user and password, once it is known
+	server string // that is asked instead of Redis; "": Redis
+	store  string // which store or server is acted on, without user and password, once it is known
 }
 
 func newProgram(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *program {
@@ -152,7 +154,8 @@ func (p *program) root() *cobra.Command {
 		Use:   "enqueue",
 		Short: "Hand operations to Redrive, and see and settle what became of them",
 		Long: "enqueue hands operations to Redrive, shows what became of them and lets a person act on them.\n" +
-			"It needs the Redis URL and the namespace; kinds come from the configuration file, else from what the workers published.",
+			"It needs the Redis URL and the namespace; kinds come from the configuration file, else from what the workers published. With --server\n" +
+			"it needs neither: it asks the HTTP API of a worker, under a token.",
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -169,7 +172,8 @@ func (p *program) root() *cobra.Command {
 	f.BoolVar(&p.flags.noColor, "no-color", false, "no colours, also when stdout is a terminal (NO_COLOR)")
 	f.DurationVar(&p.flags.timeout, "command-timeout", 30*time.Second, "give up after this `span`; import, export and bulk actions have no limit unless it is given")
 	f.BoolVarP(&p.flags.yes, "yes", "y", false, "go on without being asked; needed where a command asks and there is no terminal")
-	notHereFlags(f, "server", "token-file")
+	f.StringVar(&p.flags.server, "server", "", "`URL` of a worker: act through its HTTP API instead of on Redis (REDRIVE_SERVER)")
+	f.StringVar(&p.flags.tokenFile, "token-file", "", "`file` that holds the token for --server (REDRIVE_TOKEN_FILE)")
 	root.AddCommand(
 		p.addCommand(), p.importCommand(), p.showCommand(), p.listCommand(), p.cancelCommand(), p.reconcileCommand(), p.resolveCommand(), p.dlqCommand(),
 		p.batchCommand(),
@@ -191,9 +195,11 @@ const (
 // that the rest is usage, and its context ends with its time.
 func (p *program) command(l limit, outputs []string, do func(context.Context, *cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := refuseNotHere(cmd); err != nil {
+		server, err := p.serverNamed(cmd)
+		if err != nil {
 			return err
 		}
+		p.server = server
 		if p.flags.noColor || p.getenv("NO_COLOR") != "" {
 			p.colored = false
 		}
@@ -209,7 +215,7 @@ func (p *program) command(l limit, outputs []string, do func(context.Context, *c
 			ctx, cancel = context.WithTimeout(ctx, p.flags.timeout)
 			defer cancel()
 		}
-		err := asFlags(do(ctx, cmd, args))
+		err = asFlags(do(ctx, cmd, args))
 		if err == nil {
 			return nil
 		}

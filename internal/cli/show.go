@@ -71,12 +71,8 @@ func (p *program) show(ctx context.Context, name string, reveal, advise bool) er
 		return err
 	}
 	if advise {
-		now, err := b.now(ctx)
-		if err != nil {
-			return err
-		}
 		for i := range items {
-			items[i].Next = adviceOn(items[i], now)
+			items[i].Next = adviceOn(items[i])
 		}
 	}
 	return p.writeShown(items, whole, reveal)

@@ -111,6 +111,12 @@ func TestWatchShowsChangesAsTheyHappen(t *testing.T) {
 			t.Errorf("exit %d: %s", code, stderr.String())
 		}
 		says(t, b.must(exitNotFound, "watch", "nothing").stderr, `no dependency "nothing"`)
+	})
+}
+
+func TestWatchOfAnEmptyNamespaceSaysSo(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		says(t, b.must(exitNotFound, "watch", "--namespace", "empty").stderr, "no dependency is known yet")
 	})
 }
@@ -140,7 +146,7 @@ func TestAuditTellsOfOneOperationHoweverMuchElseHappened(t *testing.T) {
 
 func TestWhoActsIsTheFlagTheEnvironmentOrTheUser(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		b.must(exitOK, "pause", "payrail", "--note", "x", "--by", "carol@ops")
 		b.must(exitOK, "pause", "payrail", "--note", "x")
 		delete(b.env, "REDRIVE_BY")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -55,6 +56,15 @@ func (t *tally) rejectLocked(line inputLine, sub *jobs.Submission, why *placedEr
 	t.count(line, refusal(sub, why))
 	t.complain(line.number, fmt.Sprintf("column %d: %s", why.column, why))
 	return t.rejects.write(line.number, why.Error(), line.raw)
+}
+
+// tooLong passes over a line that no submission fills; one that says something is
+// rejected.
+func (t *tally) tooLong(line inputLine, r *lineReader) error {
+	if line.skipped() {
+		return r.rest(io.Discard)
+	}
+	return t.rejectLong(line, fmt.Errorf("more than %d bytes, which no submission has", maxLineBytes), r)
 }
 
 // rejectLong does the same for a line that does not fit into memory: it goes to the

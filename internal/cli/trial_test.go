@@ -17,7 +17,7 @@ import (
 
 func TestATimelineTellsWhatPeopleDid(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		b.asks("payout")
 		b.submit(submission("payout", "a", 1), submission("payout", "other", 1))
 		b.attempt("payout/a", timedOut(ledger.StepAsk))
@@ -97,7 +97,7 @@ func TestStatsSaysWhyADependencyIsPaused(t *testing.T) {
 
 func TestAdviceSaysThatItIsAskedAboutElsewhere(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, b *testBundle) {
+	onRedis(t, func(t *testing.T, b *testBundle) {
 		b.asks("payout", "charge")
 		b.submit(submission("payout", "a", 1), submission("charge", "b", 1))
 		b.attempt("payout/a", timedOut(ledger.StepAsk))

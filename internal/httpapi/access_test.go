@@ -57,6 +57,7 @@ var routeCases = []routeCase{
 	{pattern: "POST /v1/dead-letters/discard", role: config.RoleOperate, path: "/v1/dead-letters/discard", body: `{"note":"x","filter":{"key":"nothing"}}`, status: 200},
 	{pattern: "GET /v1/batches", role: config.RoleRead, path: "/v1/batches", status: 200},
 	{pattern: "GET /v1/batches/{batch}", role: config.RoleRead, path: "/v1/batches/b-nobody", status: 404},
+	{pattern: "GET /v1/batches/{batch}/outcome", role: config.RoleRead, path: "/v1/batches/b-nobody/outcome", status: 404},
 	{pattern: "POST /v1/batches/{batch}/stop", role: config.RoleOperate, path: "/v1/batches/b-nobody/stop", body: `{"note":"x"}`, status: 404},
 	{pattern: "GET /v1/dependencies", role: config.RoleRead, path: "/v1/dependencies", status: 200},
 	{pattern: "GET /v1/dependencies/{dependency}", role: config.RoleRead, path: "/v1/dependencies/payrail", status: 200},

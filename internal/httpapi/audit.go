@@ -69,7 +69,7 @@ func (d *door) auditAt(ctx context.Context, name string, since time.Time, limit 
 			return nil, invalid.at("query.dependency", err)
 		}
 		if !slices.Contains(deps, jobs.Dependency(name)) {
-			return nil, notFound.because("no dependency %s: %v are known", name, deps)
+			return nil, notFound.because("no dependency %q: %s known", name, listed(deps))
 		}
 		deps = []jobs.Dependency{jobs.Dependency(name)}
 	}

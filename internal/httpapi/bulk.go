@@ -21,7 +21,7 @@ const (
 	// bulkPatience is how long a request waits for its action; one that takes longer goes
 	// on without it.
 	bulkPatience = 2 * time.Second
-	maxItems     = 1000 // of an answer
+	maxItems     = maxChosen // of an answer
 )
 
 // maxNamed bounds the body of an order that may name operations.
@@ -46,7 +46,7 @@ type BulkDone struct {
 	Refused int              `json:"refused"`
 	Missing int              `json:"missing"`
 	Unsure  int              `json:"unsure" doc:"of those done or pending: not yet on the replicas asked for"`
-	Items   []BulkItem       `json:"items" nullable:"false" doc:"at most 1000"`
+	Items   []BulkItem       `json:"items" nullable:"false" doc:"one for each operation that was reached"`
 	Canary  *operator.Canary `json:"canary" doc:"null: there was none"`
 	DryRun  *operator.DryRun `json:"dry_run" doc:"null: it was none"`
 	Problem *Problem         `json:"problem" doc:"why it ended before its set did; null: it did not"`
@@ -66,8 +66,8 @@ type bulk struct {
 
 // bulkEnd is what a bulk action came to.
 type bulkEnd struct {
-	report operator.Report
-	err    error // nothing was done
+	done BulkDone
+	err  error // nothing was done
 }
 
 // act prepares an action and carries it out, and waits for it for a while.
@@ -100,13 +100,22 @@ func (d *door) act(ctx context.Context, name string, by Order, prepare func(cont
 		default: // told already
 		}
 	}}
+	begun := out.Body
 	goesOn := d.acting.begin(func(ctx context.Context) { // ends with the action, or with ctx; the door's close waits
 		defer release()
 		report, err := b.do(ctx, order)
 		if err == nil && report.Failed != nil {
 			d.log.LogAttrs(ctx, slog.LevelWarn, "a bulk action ended early", slog.String("action", name), slog.String("batch", report.Batch), slog.Any("err", report.Failed))
 		}
-		ended <- bulkEnd{report, err}
+		if err == nil && report.Failed != nil && report.Batch == "" { // of one operation, so nothing was done before
+			err = report.Failed
+		}
+		end := bulkEnd{err: err}
+		if err == nil {
+			end.done = d.over(ctx, begun, report)
+			d.outcomes.keep(end.done)
+		}
+		ended <- end
 	})
 	if !goesOn {
 		release()
@@ -116,12 +125,14 @@ func (d *door) act(ctx context.Context, name string, by Order, prepare func(cont
 	defer patience.Stop()
 	select {
 	case end := <-ended:
-		return d.over(ctx, out, end)
+		out.Body = end.done
+		return out, end.err
 	case <-patience.C:
 	}
 	select {
 	case end := <-ended:
-		return d.over(ctx, out, end)
+		out.Body = end.done
+		return out, end.err
 	case batch := <-began:
 		out.Status, out.Body.Over, out.Body.Batch = http.StatusAccepted, false, &batch
 		return out, nil
@@ -150,6 +161,7 @@ func (d *door) choose(ctx context.Context, o *operator.Operator, c Choice, state
 		return set, false, err
 	}
 	w := *c.Filter
+	chosenBy := w.String()
 	switch {
 	case w.Cursor != "":
 		return set, false, invalid.at("body.filter.cursor", errors.New("a set is no page of a list"))
@@ -164,7 +176,7 @@ func (d *door) choose(ctx context.Context, o *operator.Operator, c Choice, state
 	if err != nil {
 		return set, false, inBody("body.filter.", err)
 	}
-	set, err = o.Matching(ctx, filter, states, w.String())
+	set, err = o.Matching(ctx, filter, states, chosenBy)
 	return set, set.Len() >= maxChosen, err
 }
 
@@ -196,20 +208,13 @@ func inBody(where string, err error) error {
 	return err
 }
 
-// over tells what an action came to.
-func (d *door) over(ctx context.Context, out *answered[BulkDone], end bulkEnd) (*answered[BulkDone], error) {
-	if end.err != nil {
-		return nil, end.err
-	}
-	if end.report.Failed != nil && end.report.Batch == "" { // of one operation, so nothing was done before
-		return nil, end.report.Failed
-	}
-	sum := end.report.Outcome(nil)
-	b := &out.Body
+// over tells what an action came to, once it has begun.
+func (d *door) over(ctx context.Context, b BulkDone, report operator.Report) BulkDone {
+	sum := report.Outcome(nil)
 	b.Batch, b.Done, b.Pending, b.Unsafe, b.Refused, b.Missing, b.Unsure, b.Canary = sum.Batch, sum.Done, sum.Pending, sum.Unsafe, sum.Refused, sum.Missing, sum.Unsure, sum.Canary
 	b.Items = append(b.Items, sum.Items[:min(len(sum.Items), maxItems)]...)
-	if end.report.Failed != nil {
-		b.Problem = d.problem(ctx, end.report.Failed)
+	if report.Failed != nil {
+		b.Problem = d.problem(ctx, report.Failed)
 	}
-	return out, nil
+	return b
 }

@@ -106,6 +106,36 @@ func TestAnActionThatTakesLongGoesOnWithoutItsRequest(t *testing.T) {
 	}
 }
 
+func TestWhatAnActionCameToIsToldToWhoDidNotWait(t *testing.T) {
+	t.Parallel()
+	b := startAPI(t, redistest.Server(t).Client(t), func(a *API) { a.patience = time.Millisecond })
+	for i := range 3 {
+		b.dead(fmt.Sprintf("o-%d", i), true)
+	}
+	begun := into[BulkDone](t, b.post("/v1/dead-letters/requeue", `{"note":"carefully","filter":{},"canary":1,"canary_wait":"500ms"}`))
+	if begun.Over || begun.Batch == nil {
+		t.Fatalf("it is over at once: %+v", begun)
+	}
+	path := "/v1/batches/" + *begun.Batch + "/outcome"
+	b.get(path).is(t, "while it goes on", notFound)
+	g := b.get(path)
+	for deadline := time.Now().Add(20 * time.Second); g.status == http.StatusNotFound && time.Now().Before(deadline); g = b.get(path) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	d := into[BulkDone](t, g)
+	if !d.Over || d.Done != 1 || len(d.Items) != 1 || d.Canary == nil || d.Canary.Untouched != 2 || d.Problem == nil || d.Problem.Type != problemURN+notInState.name {
+		t.Errorf("%d %s", g.status, g.body)
+	}
+	for i := range keptOutcomes {
+		b.post("/v1/dead-letters/discard", fmt.Sprintf(`{"note":"x","operations":["refund/o-%d","refund/none-%d"]}`, i%3, i))
+	}
+	for deadline := time.Now().Add(20 * time.Second); b.get(path).status != http.StatusNotFound; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it is kept beyond %d others", keptOutcomes)
+		}
+	}
+}
+
 // deadLetters lists what is dead by the ledger itself: the door is closed.
 func (b *apiBundle) deadLetters() []jobs.Operation {
 	b.t.Helper()

@@ -10,6 +10,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -67,9 +68,21 @@ func (d *door) known(ctx context.Context, p DependencyPath) (jobs.Dependency, er
 		return "", err
 	}
 	if !slices.Contains(deps, dep) {
-		return "", notFound.because("no dependency %s: %v are known", dep, deps)
+		return "", notFound.because("no dependency %q: %s known", dep, listed(deps))
 	}
 	return dep, nil
+}
+
+// listed says which of something there are: bank, payrail are.
+func listed[T ~string](names []T) string {
+	if len(names) == 0 {
+		return "none is"
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = string(name)
+	}
+	return strings.Join(out, ", ") + " are"
 }
 
 // Gates are the gates of all dependencies.
@@ -193,7 +206,7 @@ func (d *door) resume(ctx context.Context, in *resumeInput) (*body[PauseState], 
 		return nil, err
 	}
 	if _, paused := state.PausedCredentials[name]; !paused {
-		return nil, notInState.because("credential %s of %s is not paused", name, dep)
+		return nil, notInState.because("credential %q of %s is not paused: %s", name, dep, listed(slices.Sorted(maps.Keys(state.PausedCredentials))))
 	}
 	return &body[PauseState]{PauseState{Dependency: dep, Credential: &name}}, d.Ledger.ResumeCredential(ctx, dep, name, who)
 }

@@ -58,6 +58,8 @@ type door struct {
 	hub    *hub
 	acting *actions
 
+	outcomes outcomes // of bulk actions
+
 	requests, imports, streams, bulks, exports chan struct{} // one value per request under way; capacity: how many may be
 
 	stop    sync.Once

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -95,7 +96,7 @@ func (e unknownKindError) Error() string {
 	for i, k := range e.known {
 		names[i] = string(k)
 	}
-	return "unknown kind " + string(e.kind) + ": known are " + strings.Join(names, ", ")
+	return fmt.Sprintf("unknown kind %q: known are %s", e.kind, strings.Join(names, ", "))
 }
 
 // place says where an operation is: by the binding of its kind or, of a kind that

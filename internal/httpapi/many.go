@@ -40,6 +40,10 @@ func (d *door) registerBulk(api huma.API) {
 		summary: "List bulk actions, newest first", rule: rule{role: config.RoleRead}}, d.batches)
 	serve(d, api, route{id: "get-batch", method: http.MethodGet, path: "/v1/batches/{batch}", tag: "batches",
 		summary: "Tell what became of the operations of a bulk action so far", rule: rule{role: config.RoleRead}, problems: []problemKind{notFound}}, d.batch)
+	serve(d, api, route{id: "get-batch-outcome", method: http.MethodGet, path: "/v1/batches/{batch}/outcome", tag: "batches",
+		summary: "Tell what a bulk action came to, operation by operation",
+		tell:    "Only the worker that did it knows, of its last few, and once it is over: else 404, and the batch has the counts.",
+		rule:    rule{role: config.RoleRead}, problems: []problemKind{notFound}}, d.outcome)
 	stop := act("stop-batch", "/v1/batches/{batch}/stop", "batches", "Put back what a requeue sent on its way and was not sent since", "It may be repeated.")
 	stop.problems = append(stop.problems, notFound)
 	serve(d, api, stop, d.stopBatch)

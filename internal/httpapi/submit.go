@@ -114,8 +114,8 @@ func (d *door) prepare(ctx context.Context, sub *jobs.Submission) (item, error) 
 		if err != nil {
 			return item{}, err
 		}
-		if ahead := at.Sub(now); ahead > time.Second {
-			entry.Warnings = append(entry.Warnings, fmt.Sprintf("first_sent_at lies %s in the future by Redis' clock: it counts as now", ahead.Round(time.Second)))
+		if w := wire.FutureWarning("first_sent_at", at, now); w != "" {
+			entry.Warnings = append(entry.Warnings, w)
 		}
 	}
 	return item{sub, spec, entry}, nil

@@ -15,9 +15,9 @@ type DryRun struct {
 	Requeued int          `json:"requeued"` // would be
 	Refused  int          `json:"refused"`
 	Missing  int          `json:"missing"`
-	Groups   []*Group     `json:"groups"`   // of what would be requeued
-	Refusals []RefusedFor `json:"refusals"` // of what would not, by why
-	Good     []jobs.ID    `json:"-"`        // would be requeued, in this order
+	Groups   []*Group     `json:"groups"`     // of what would be requeued
+	Refusals []RefusedFor `json:"refusals"`   // of what would not, by why
+	Good     []jobs.ID    `json:"operations"` // would be requeued, in this order
 }
 
 // RefusedFor are operations that would be refused for one reason.
@@ -42,7 +42,7 @@ func (o *Operator) DryRun(ctx context.Context, set Set, p Plan) (DryRun, error) 
 }
 
 func dryRunOf(set []Chosen, results []Result) DryRun {
-	out := DryRun{DryRun: true, Refusals: []RefusedFor{}}
+	out := DryRun{DryRun: true, Refusals: []RefusedFor{}, Good: []jobs.ID{}}
 	var good []*jobs.Operation
 	byWhy := map[string]*RefusedFor{}
 	for i, r := range results {

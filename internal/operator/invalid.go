@@ -34,6 +34,10 @@ const (
 	FieldRef          Field = "ref"
 )
 
+// Fields lists all of them.
+var Fields = []Field{FieldDependency, FieldKind, FieldState, FieldReason, FieldClass, FieldFlag, FieldKey, FieldLimit, FieldSince, FieldUntil, FieldNote,
+	FieldMoreAttempts, FieldDeadline, FieldRate, FieldCanary, FieldCanaryWait, FieldVerdict, FieldRef}
+
 // InvalidError tells of a value that cannot be, whatever the ledger holds.
 type InvalidError struct {
 	Field  Field // the one to change

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math/big"
 	"regexp"
@@ -37,6 +38,21 @@ func (t *Total) String() string { return t.sum.FloatString(t.digits) }
 
 // MarshalText writes the decimal.
 func (t *Total) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (t *Total) UnmarshalText(text []byte) error {
+	if !decimalText.Match(text) {
+		return fmt.Errorf("%.40q is no decimal", text)
+	}
+	t.sum.SetString(string(text)) // matched
+	_, fraction, _ := strings.Cut(string(text), ".")
+	t.digits = len(fraction)
+	return nil
+}
+
+// decimalText is what a sum may look like: bounded, and without exponents, which could
+// name a number that fits into no memory.
+var decimalText = regexp.MustCompile(`^-?\d{1,60}(\.\d{1,9})?$`)
 
 // String tells the totals in words: amount=30 GBP, amount=5 USD; "" when there are none.
 func (s Sums) String() string {

@@ -16,6 +16,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -49,6 +50,10 @@ type Client struct {
 	token string
 	agent string
 	http  *http.Client
+
+	mu      sync.Mutex    // guards ahead, clocked
+	ahead   time.Duration // of the server's clock before ours, when it answered last
+	clocked bool          // it has told its clock
 
 	// For tests; 0: the constants.
 	idle, pause, patience time.Duration
@@ -93,13 +98,32 @@ func New(o Options) (*Client, error) {
 // Server is the address, for people.
 func (c *Client) Server() string { return c.at.String() }
 
+// Clock is the server's clock, to the second, as its last answer told it; false before it
+// has answered.
+func (c *Client) Clock() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead), c.clocked
+}
+
+func (c *Client) readClock(h http.Header) {
+	if told, err := http.ParseTime(h.Get("Date")); err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ahead, c.clocked = time.Until(told), true
+	}
+}
+
 // Request is one question to the API.
 type Request struct {
 	Method string
 	Path   []string   // below /v1, not escaped yet: a segment may hold a slash
 	Query  url.Values // nil: none
-	Body   any        // sent as JSON; nil: none
+	Body   any        // sent as JSON, a [Raw] as it is; nil: none
 }
+
+// Raw is JSON that is sent byte for byte.
+type Raw []byte
 
 // Ask makes one request and decodes its answer into into, a pointer to a struct; nil: it
 // is of no interest. The status tells answers of one route apart. Errors: a [Problem],
@@ -108,8 +132,12 @@ func (c *Client) Ask(ctx context.Context, r Request, into any) (status int, err 
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var body io.Reader
-	if r.Body != nil {
-		text, err := json.Marshal(r.Body)
+	switch b := r.Body.(type) {
+	case nil:
+	case Raw:
+		body = bytes.NewReader(b)
+	default:
+		text, err := json.Marshal(b)
 		if err != nil {
 			return 0, fmt.Errorf("encode the request: %w", err)
 		}
@@ -186,6 +214,7 @@ func (c *Client) send(ctx context.Context, r Request, header http.Header, body i
 	if err != nil {
 		return nil, c.unanswered(err, reached.Load())
 	}
+	c.readClock(resp.Header)
 	if err := c.check(resp, gives); err != nil {
 		_ = resp.Body.Close() // what matters is told
 		return nil, err
@@ -237,11 +266,15 @@ func (c *Client) problem(resp *http.Response) error {
 	if json.Unmarshal(text, p) != nil || !strings.HasPrefix(p.Type, problemURN) || p.Name() == "" {
 		return c.strange(resp.StatusCode, fmt.Sprintf("it answers %s with a problem that is none of Redrive's", statusText(resp.StatusCode)))
 	}
+	p.Status = resp.StatusCode
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		p.RetryAfter = time.Duration(min(seconds, 24*3600)) * time.Second
 	}
 	return p
 }
+
+// Strange is an error for an answer that came and makes no sense to the caller.
+func (c *Client) Strange(what string) error { return c.strange(http.StatusOK, what) }
 
 func (c *Client) strange(status int, what string) error {
 	return &StrangeError{Server: c.Server(), Status: status, What: what}

@@ -34,6 +34,7 @@ const (
 	NotFit       = "not-fit"
 	Unsure       = "unsure"
 	Forbidden    = "forbidden"
+	Timeout      = "timeout"
 )
 
 // problemURN stands before the name of each problem.
@@ -163,7 +164,7 @@ func Undone(err error) bool {
 	case errors.As(err, &u):
 		return !u.Sent
 	case errors.As(err, &p):
-		return p.Name() != RedisAway && p.Name() != Unsure && p.Name() != "internal" && p.Name() != Closing
+		return p.Status >= 400 && p.Status < 500 || Is(p, Busy, RedisRefuses, NotFit) // a name that is not known here may mean anything
 	}
 	return false
 }

@@ -120,7 +120,7 @@ func (f *follower) mayPass(ctx context.Context, err error) bool {
 	case errors.As(err, &strange):
 		return strange.Passing()
 	}
-	return Is(err, Busy, Closing, RedisAway)
+	return Is(err, Busy, Closing, RedisAway, Timeout)
 }
 
 func retryAfter(err error) time.Duration {

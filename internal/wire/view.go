@@ -15,6 +15,7 @@ type OperationView struct {
 	jobs.Operation
 	Request *Revealed         `json:"request,omitempty" doc:"what is sent, with reveal=true"`
 	Answers map[string]string `json:"answers,omitempty" doc:"bodies of answers by the number of their attempt, with reveal=true"`
+	ReadAt  *jobs.Instant     `json:"read_at" doc:"when this was so, by Redis' clock"`
 	Outline *Outline          `json:"outline,omitempty" doc:"what may be told of the request; not there: it has none, or it is gone"`
 	Bare    bool              `json:"bare,omitempty" doc:"only its dependency knows it: it is asked about, and nothing is sent for it"`
 	Used    int               `json:"attempts_used" doc:"sends that count against the attempts allowed"`
@@ -48,7 +49,7 @@ type Revealed struct {
 // ViewOf shows an operation, whose timeline is whole. spec is its kind, nil if nobody
 // knows it; reveal shows payload too.
 func ViewOf(d *ledger.Detail, spec *jobs.KindSpec, among ledger.Chain, reveal bool, now time.Time) OperationView {
-	v := OperationView{Operation: d.Operation, Bare: d.Bare, Used: d.Used, By: d.By, Moved: d.Moved(spec),
+	v := OperationView{Operation: d.Operation, ReadAt: jobs.At(now), Bare: d.Bare, Used: d.Used, By: d.By, Moved: d.Moved(spec),
 		Unsafe: d.ResendUnsafe(spec, now), Chain: ChainOf(d, among)}
 	if d.Ref != "" {
 		v.Ref = &d.Ref
