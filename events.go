@@ -90,18 +90,20 @@ func eventOf(change ledger.Change) Event {
 }
 
 // Wait returns the operation once it has ended: succeeded, dead (a person may requeue it) or
-// cancelled. Errors: [ErrNotFound] when there is none, [*Invalid] for a name that cannot be,
-// ctx's error, [ErrClosed]; while Redis is away it waits. It does not ask again and again: all
+// cancelled. Errors: [ErrNotFound] when there is none, [*Invalid] for an unknown kind or a key
+// that cannot be, ctx's error, [ErrClosed]; while Redis cannot be read it waits, and the error
+// that ends the wait names the trouble too. It does not ask again and again: all
 // waits of a client share one reader of the event streams.
 func (c *Client) Wait(ctx context.Context, kind, key string) (*Record, error) {
 	if _, err := c.spec(kind); err != nil {
-		return nil, err
+		return nil, invalid(err)
 	}
 	if _, err := nameOf(kind, key); err != nil {
 		return nil, invalid(fmt.Errorf("key: %w", err))
 	}
 	changed, leave := c.hub.join(kind + "/" + key)
 	defer leave()
+	var trouble error // of the last look that ctx did not end
 	for {
 		every := lookEvery
 		r, err := c.Get(ctx, kind, key)
@@ -110,6 +112,9 @@ func (c *Client) Wait(ctx context.Context, kind, key string) (*Record, error) {
 			return r, err
 		case err != nil: // Redis is away: it comes back
 			every = troubleWait
+		}
+		if ctx.Err() == nil {
+			trouble = err
 		}
 		err = nil
 		look := time.NewTimer(every)
@@ -122,7 +127,10 @@ func (c *Client) Wait(ctx context.Context, kind, key string) (*Record, error) {
 			err = ErrClosed
 		}
 		look.Stop()
-		if err != nil {
+		switch {
+		case err != nil && trouble != nil:
+			return nil, fmt.Errorf("%w; until then %s/%s could not be read: %w", err, kind, key, trouble)
+		case err != nil:
 			return nil, err
 		}
 	}

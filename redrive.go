@@ -154,7 +154,7 @@ func build(o Options) (*Client, error) {
 	client.rdb = o.Redis
 	if client.rdb == nil {
 		client.ownRDB = true
-		if client.rdb, err = ledger.Connect(o.RedisURL, ledger.ConnectOptions{PoolSize: 50, Timeout: 3 * time.Second}); err != nil {
+		if client.rdb, err = ledger.Connect(o.RedisURL, ledger.ConnectOptions{PoolSize: 50, Timeout: 3 * time.Second, DialOnce: true}); err != nil {
 			return nil, err
 		}
 	}
@@ -345,7 +345,7 @@ func (c *Client) spec(name string) (jobs.KindSpec, error) {
 	spec, ok := c.specs[jobs.Kind(name)]
 	if !ok {
 		known := slices.Sorted(maps.Keys(c.specs))
-		return spec, fmt.Errorf("redrive: unknown kind %q (known are %v)", name, known)
+		return spec, fmt.Errorf("unknown kind %q (known are %v)", name, known)
 	}
 	return spec, nil
 }

@@ -167,7 +167,7 @@ func (c *Client) begin(ctx context.Context, s *jobs.Submission, spec jobs.KindSp
 }
 
 // Get returns an operation as it stands. Errors: [ErrNotFound] when there is none, also when
-// it ended so long ago that retention has forgotten it; [*Invalid] for a key that cannot be;
+// it ended so long ago that retention has forgotten it; [*Invalid] for an unknown kind or a key that cannot be;
 // else those of Redis.
 func (c *Client) Get(ctx context.Context, kind, key string) (*Record, error) {
 	spec, id, err := c.find(ctx, kind, key)
@@ -190,7 +190,7 @@ func (c *Client) find(ctx context.Context, kind, key string) (jobs.KindSpec, job
 	}
 	spec, err := c.spec(kind)
 	if err != nil {
-		return spec, jobs.ID{}, err
+		return spec, jobs.ID{}, invalid(err)
 	}
 	id, err := nameOf(kind, key)
 	if err != nil {

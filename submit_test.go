@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"testing"
 	"time"
+
+	"redrive/internal/redistest"
 )
 
 func TestSubmitManyAnswersEachInOrder(t *testing.T) {
@@ -95,6 +98,13 @@ func TestWaitAndEventsTellHowItEnded(t *testing.T) {
 	if _, err := b.Wait(ctx, "charge", "nobody"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("wait for nobody: %v", err)
 	}
+	var wrong *Invalid
+	if _, err := b.Wait(ctx, "transfer", "a"); !errors.As(err, &wrong) {
+		t.Errorf("wait for a kind that is none: %v", err)
+	}
+	if _, err := b.Get(ctx, "charge", "a b"); !errors.As(err, &wrong) {
+		t.Errorf("get under a key that is none: %v", err)
+	}
 }
 
 func TestWhoWaitsHearsThatTheClientIsClosed(t *testing.T) {
@@ -126,6 +136,20 @@ func TestWhoWaitsHearsThatTheClientIsClosed(t *testing.T) {
 		if err := <-waits; !errors.Is(err, ErrClosed) {
 			t.Errorf("got %v", err)
 		}
+	}
+}
+
+// A wait on a Redis that refuses every command ended without a word of why.
+func TestAWaitThatEndsNamesTheTrouble(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Server(t)
+	b := setup(t, nil, srv)
+	srv.Kill9()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var refused *net.OpError
+	if _, err := b.Wait(ctx, "charge", "c-1"); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &refused) {
+		t.Errorf("got %v, want the deadline and the refused connection", err)
 	}
 }
 

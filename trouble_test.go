@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"redrive/internal/redistest"
 	"redrive/internal/sandbox"
 )
@@ -265,4 +267,14 @@ func TestTheSpool(t *testing.T) {
 			t.Errorf("got %v, %s", err, failed.Submission)
 		}
 	})
+}
+
+// A Redis that refused connections cost every request half a second before it heard so.
+func TestARefusedConnectionIsNotTriedAgainByEachRequest(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	rdb, ok := b.rdb.(*redis.Client)
+	if !ok || rdb.Options().DialerRetries != 1 || rdb.Options().MaxRetries != 0 {
+		t.Errorf("%T dials %d times and repeats a command %d times, want once and never", b.rdb, rdb.Options().DialerRetries, rdb.Options().MaxRetries)
+	}
 }

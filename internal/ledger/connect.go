@@ -13,6 +13,7 @@ import (
 type ConnectOptions struct {
 	PoolSize int           // connections at most; 0: 10
 	Timeout  time.Duration // of dialling, and of each read and write; 0: 3 s
+	DialOnce bool          // a connection that is refused is an error at once; else it is tried five times in half a second
 }
 
 // Connect returns a client for a redis://, rediss:// or unix:// URL. It does not
@@ -34,6 +35,9 @@ func Connect(url string, o ConnectOptions) (redis.UniversalClient, error) {
 		o.PoolSize = 10
 	}
 	opts.MaxRetries = -1
+	if o.DialOnce {
+		opts.DialerRetries = 1
+	}
 	opts.PoolSize = o.PoolSize
 	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = o.Timeout, o.Timeout, o.Timeout
 	opts.ContextTimeoutEnabled = true
