@@ -78,8 +78,15 @@ func (d *door) events(w http.ResponseWriter, r *http.Request) {
 	want, p := wantedOf(r)
 	last := r.Header.Get("Last-Event-ID")
 	var missed *ledger.Changes
+	var back []jobs.Dependency // whose streams never came as far as the id
 	if p == nil && last != "" {
 		missed, p = d.changesAfter(r.Context(), last)
+	}
+	if p == nil && missed != nil {
+		var err error
+		if back, err = missed.Rewind(r.Context()); err != nil {
+			p = d.problem(r.Context(), err)
+		}
 	}
 	if p != nil {
 		p.write(w)
@@ -98,6 +105,11 @@ func (d *door) events(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead || s.comment("connected") != nil {
 		return
+	}
+	for _, dep := range back {
+		if s.comment("Last-Event-ID lies beyond the last event of "+string(dep)+": all that are kept come again") != nil {
+			return
+		}
 	}
 	// The hub tells of all that happens from here on: what came before is read once.
 	if missed != nil && s.catchUp(r.Context(), missed) != nil {

@@ -58,8 +58,9 @@ type Change struct {
 // Changes follows the changes of dependencies. Each [Changes.Next] continues where
 // the one before ended. Not safe for concurrent use.
 type Changes struct {
-	ledger *Ledger
-	after  map[jobs.Dependency]string // id of the last entry seen
+	ledger   *Ledger
+	after    map[jobs.Dependency]string // id of the last entry seen
+	lookedAt time.Time                  // when [Changes.Rewind] was last called; zero: it was not
 }
 
 // Changes starts at the present end of the streams. Handing over to a worker and
@@ -122,6 +123,11 @@ func (c *Changes) cursor() string {
 // Next waits for changes, for at most wait, and returns them in the order of time;
 // none when none came.
 func (c *Changes) Next(ctx context.Context, wait time.Duration) ([]Change, error) {
+	if time.Since(c.lookedAt) > rewindEvery {
+		if _, err := c.Rewind(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var names, ids []string
 	byKey := map[string]jobs.Dependency{}
 	for dep, id := range c.after {
