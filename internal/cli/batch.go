@@ -107,7 +107,7 @@ func (p *program) batchShowCommand() *cobra.Command {
 		Use:   "show ID [--watch]",
 		Short: "Show what became of a bulk action's operations so far",
 		Long: "show counts the operations of a bulk action by their state. --watch writes a line at each change, until none of them is on its\n" +
-			"way any more. A batch whose phase stays running while its command is gone was cut off: the same command again goes on.",
+			"way any more. A batch whose command gave no sign of life for a minute was cut off: the same command again goes on.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l := limited

@@ -16,6 +16,7 @@ import (
 
 	"redrive/internal/budget"
 	"redrive/internal/jobs"
+	"redrive/internal/ledger"
 	"redrive/internal/operator"
 )
 
@@ -75,6 +76,7 @@ var words = map[reflect.Type][]any{
 	typeOf[jobs.Flag]():        anys(jobs.Flags),
 	typeOf[jobs.Answer]():      anys(jobs.Answers),
 	typeOf[jobs.Hold]():        append(anys(jobs.Holds), jobs.HoldRolledBack),
+	typeOf[ledger.Phase]():     anys(ledger.Phases),
 	typeOf[budget.State]():     {budget.Closed, budget.Open, budget.HalfOpen},
 }
 

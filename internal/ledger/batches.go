@@ -26,6 +26,7 @@ type Batch struct {
 	At         *jobs.Instant
 	Planned    int // operations of this dependency that the command chose
 	Phase      Phase
+	AliveAt    *jobs.Instant // when its command last gave a sign of life; nil: it is of a version that gives none
 	StoppedAt  *jobs.Instant // nil: nobody stopped it
 	StoppedBy  string
 	StopNote   string
@@ -38,16 +39,28 @@ type Phase string
 // The phases.
 const (
 	PhaseCanary       Phase = "canary"        // the first few are on their way; the rest waits for what becomes of them
-	PhaseRunning      Phase = "running"       // the command is at work, or was cut off
+	PhaseRunning      Phase = "running"       // the command is at work
 	PhaseDone         Phase = "done"          // the command went through its set
 	PhaseCanaryFailed Phase = "canary_failed" // not all of the first few succeeded; the rest was left as it was
 	PhaseStopped      Phase = "stopped"       // a person stopped it
+	PhaseCutOff       Phase = "cut_off"       // it was canary or running, and the command gives no sign of life any more; never written
+)
+
+// Phases lists every phase.
+var Phases = []Phase{PhaseCanary, PhaseRunning, PhaseDone, PhaseCanaryFailed, PhaseStopped, PhaseCutOff}
+
+// The command of a batch gives a sign of life every SignEvery, and counts as cut off
+// once it has given none for cutOffAfter: as long as a Redis that fails over may be away.
+const (
+	SignEvery   = 5 * time.Second
+	cutOffAfter = 60 * time.Second
 )
 
 // Fields of a batch's hash. Those of its operations have a slash in their names.
 const (
 	batchAction, batchFilter, batchBy, batchNote  = "action", "filter", "by", "note"
 	batchAt, batchPlanned, batchPhase             = "at", "planned", "phase"
+	batchAliveAt                                  = "alive_at"
 	batchStoppedAt, batchStoppedBy, batchStopNote = "stopped_at", "stopped_by", "stop_note"
 	batchChunk                                    = 500
 )
@@ -55,7 +68,7 @@ const (
 // ErrNoBatch is returned when no bulk action has the name.
 var ErrNoBatch = errors.New("no such batch")
 
-var batchFields = []string{batchAction, batchFilter, batchBy, batchNote, batchAt, batchPlanned, batchPhase, batchStoppedAt, batchStoppedBy, batchStopNote}
+var batchFields = []string{batchAction, batchFilter, batchBy, batchNote, batchAt, batchPlanned, batchPhase, batchAliveAt, batchStoppedAt, batchStoppedBy, batchStopNote}
 
 // OpenBatch writes a bulk action down. keep is how long it is remembered; 0: for ever.
 func (l *Ledger) OpenBatch(ctx context.Context, b Batch, keep time.Duration) error {
@@ -66,7 +79,7 @@ func (l *Ledger) OpenBatch(ctx context.Context, b Batch, keep time.Duration) err
 	key := l.key(b.Dependency, "batch:"+b.ID)
 	pipe := l.rdb.Pipeline()
 	pipe.HSet(ctx, key, batchAction, b.Action, batchFilter, b.Filter, batchBy, b.By, batchNote, b.Note, batchAt, now.UnixMilli(),
-		batchPlanned, b.Planned, batchPhase, string(b.Phase))
+		batchPlanned, b.Planned, batchPhase, string(b.Phase), batchAliveAt, now.UnixMilli())
 	if keep > 0 {
 		pipe.PExpire(ctx, key, keep)
 		pipe.ZRemRangeByScore(ctx, l.key(b.Dependency, "batches"), "-inf", strconv.FormatInt(now.Add(-keep).UnixMilli(), 10))
@@ -84,6 +97,28 @@ func (l *Ledger) SetPhase(ctx context.Context, dep jobs.Dependency, id string, p
 		return fmt.Errorf("write batch %s: %w", id, err)
 	}
 	return nil
+}
+
+// SignBatch gives a sign of life of the command of a batch.
+func (l *Ledger) SignBatch(ctx context.Context, dep jobs.Dependency, id string) error {
+	now, err := l.Now(ctx)
+	if err == nil {
+		err = l.rdb.HSet(ctx, l.key(dep, "batch:"+id), batchAliveAt, now.UnixMilli()).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("write batch %s: %w", id, err)
+	}
+	return nil
+}
+
+// silent reports whether the command of a batch should be at work and gave no sign of
+// life for long. One that never gives any counts from when it began.
+func (b *Batch) silent(now time.Time) bool {
+	sign := b.AliveAt
+	if sign == nil {
+		sign = b.At
+	}
+	return (b.Phase == PhaseCanary || b.Phase == PhaseRunning) && sign != nil && now.Sub(sign.Time) > cutOffAfter
 }
 
 // Member is an operation of a batch, as it was before the bulk action.
@@ -202,6 +237,7 @@ func (l *Ledger) batches(ctx context.Context, dep jobs.Dependency, ids []string)
 	for i, id := range ids {
 		read[i] = pipe.HMGet(ctx, l.key(dep, "batch:"+id), batchFields...)
 	}
+	clock := pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("read batches of %s: %w", dep, err)
 	}
@@ -215,9 +251,12 @@ func (l *Ledger) batches(ctx context.Context, dep jobs.Dependency, ids []string)
 			continue // its time is over
 		}
 		b := Batch{ID: id, Dependency: dep, Action: f[batchAction], Filter: f[batchFilter], By: f[batchBy], Note: f[batchNote], At: jobs.AtMS(number(f[batchAt])),
-			Planned: int(number(f[batchPlanned])), Phase: Phase(f[batchPhase]), StoppedAt: jobs.AtMS(number(f[batchStoppedAt])), StoppedBy: f[batchStoppedBy], StopNote: f[batchStopNote]}
+			Planned: int(number(f[batchPlanned])), Phase: Phase(f[batchPhase]), AliveAt: jobs.AtMS(number(f[batchAliveAt])), StoppedAt: jobs.AtMS(number(f[batchStoppedAt])), StoppedBy: f[batchStoppedBy], StopNote: f[batchStopNote]}
 		if b.StoppedAt != nil {
 			b.Phase = PhaseStopped
+		}
+		if b.silent(clock.Val()) {
+			b.Phase = PhaseCutOff
 		}
 		out = append(out, b)
 	}

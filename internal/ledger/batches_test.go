@@ -145,6 +145,32 @@ func TestBatches(t *testing.T) {
 				b.Fatalf("0 keeps it for ever, not for %s: %v", left, err)
 			}
 		})
+		s.test("whose command gives no sign of life are cut off, and running again with the next sign", func(b *bundle) {
+			phase := func(id string, want Phase) {
+				b.Helper()
+				if got, err := b.Batch(b.Context(), dep, id); err != nil || got.Phase != want {
+					b.Fatalf("%s: %+v %v, want %s", id, got, err, want)
+				}
+			}
+			now, err := b.Ledger.Now(b.Context())
+			b.must(err)
+			for id, was := range map[string]Phase{"b-run": PhaseRunning, "b-bird": PhaseCanary, "b-done": PhaseDone, "b-failed": PhaseCanaryFailed, "b-old": PhaseRunning} {
+				b.must(b.OpenBatch(b.Context(), Batch{ID: id, Dependency: dep, Action: "requeue", Phase: was}, 0))
+				phase(id, was)
+				silent := now.Add(-cutOffAfter - time.Second).UnixMilli()
+				b.must(b.rdb.HSet(b.Context(), b.key(dep, "batch:"+id), batchAliveAt, silent).Err())
+			}
+			b.must(b.rdb.HDel(b.Context(), b.key(dep, "batch:b-old"), batchAliveAt).Err()) // of a version that gave none
+			phase("b-old", PhaseRunning)
+			b.must(b.rdb.HSet(b.Context(), b.key(dep, "batch:b-old"), batchAt, now.Add(-time.Hour).UnixMilli()).Err())
+			for id, is := range map[string]Phase{"b-run": PhaseCutOff, "b-bird": PhaseCutOff, "b-done": PhaseDone, "b-failed": PhaseCanaryFailed, "b-old": PhaseCutOff} {
+				phase(id, is)
+			}
+			b.must(b.SignBatch(b.Context(), dep, "b-run"))
+			phase("b-run", PhaseRunning)
+			b.must(b.StopBatch(b.Context(), dep, "b-bird", Actor{By: "bob@desk", Note: "x"}))
+			phase("b-bird", PhaseStopped)
+		})
 		s.test("hold any number of operations", func(b *bundle) {
 			b.must(b.OpenBatch(b.Context(), Batch{ID: "b-1", Dependency: dep, Action: "cancel"}, 0))
 			var members []Member

@@ -44,14 +44,15 @@ func (b *BatchProgress) Over() bool {
 }
 
 // join adds what another dependency knows of the same batch. It is as far as the
-// last of them is.
+// last of them is, and at work as long as one gave a sign of life.
 func (b *Batch) join(o ledger.Batch) {
 	b.Dependencies = append(b.Dependencies, o.Dependency)
 	b.Planned += o.Planned
 	if b.StoppedAt == nil && o.StoppedAt != nil {
 		b.StoppedAt, b.StoppedBy, b.StopNote = o.StoppedAt, o.StoppedBy, o.StopNote
 	}
-	if b.Phase != ledger.PhaseStopped && (o.Phase == ledger.PhaseStopped || b.Phase == ledger.PhaseDone) {
+	alive := b.Phase == ledger.PhaseCutOff && (o.Phase == ledger.PhaseRunning || o.Phase == ledger.PhaseCanary)
+	if b.Phase != ledger.PhaseStopped && (o.Phase == ledger.PhaseStopped || b.Phase == ledger.PhaseDone || alive) {
 		b.Phase = o.Phase
 	}
 }
@@ -115,8 +116,7 @@ func (o *Operator) parts(ctx context.Context, id string) ([]ledger.Batch, error)
 }
 
 // Batch counts the operations of a bulk action by their state; [ledger.ErrNoBatch]
-// when there is none of that name. A batch whose phase stays running while its caller
-// is gone was cut off.
+// when there is none of that name.
 func (o *Operator) Batch(ctx context.Context, id string) (*BatchProgress, error) {
 	parts, err := o.parts(ctx, id)
 	if err != nil {

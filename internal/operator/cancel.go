@@ -34,6 +34,7 @@ func (o *Operator) end(ctx context.Context, verb string, set Set, order Order, d
 	if err != nil {
 		return Report{}, err
 	}
+	defer u.end()
 	out := Report{Action: verb, Batch: who.Batch}
 	out.Results, out.Failed = u.whole(ctx, set.Operations, func(ctx context.Context, _ int, c Chosen) (Result, error) {
 		return do(ctx, c, o.known[c.Place.ID.Kind].Retention, who)

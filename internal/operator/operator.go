@@ -41,6 +41,8 @@ type Operator struct {
 	ours  map[jobs.Kind]jobs.KindSpec // the kinds that can be submitted to: the configuration's, else the workers'
 	bound map[jobs.Kind]error         // what binding a kind of the configuration came to; it is done once
 
+	signEvery time.Duration // for tests; 0: [ledger.SignEvery]
+
 	clock           sync.Mutex // guards redisAt, readAt
 	redisAt, readAt time.Time  // Redis' clock, and ours when it was read; zero: not read yet
 }

@@ -50,6 +50,7 @@ func (o *Operator) Requeue(ctx context.Context, set Set, p Plan, order Order) (R
 	if err != nil {
 		return Report{}, err
 	}
+	defer u.end()
 	run := &requeueRun{o: o, base: p.base, apart: p.Apart, who: who, u: u}
 	run.base.RequestID = who.Batch
 	out := Report{Action: requeueVerb, Batch: who.Batch}

@@ -1,11 +1,14 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
@@ -19,11 +22,14 @@ type underway struct {
 
 	progress     Progress
 	progressFunc func(Progress) // nil: nobody wants to know
+
+	over    context.CancelFunc // ends its signs of life
+	signing sync.WaitGroup     // of the goroutine that gives them
 }
 
 // record writes one audit entry and one batch per dependency: the action with its
 // filter and how many it is about. It is written first: what cannot be recorded is
-// not done.
+// not done. From then on it gives signs of life, until [underway.end].
 func (o *Operator) record(ctx context.Context, verb string, set Set, who ledger.Actor, phase ledger.Phase, order Order) (*underway, error) {
 	planned := map[jobs.Dependency]int{}
 	for _, c := range set.Operations {
@@ -43,8 +49,33 @@ func (o *Operator) record(ctx context.Context, verb string, set Set, who ledger.
 			return nil, err
 		}
 	}
+	ctx, u.over = context.WithCancel(ctx)
+	u.signing.Go(func() { u.sign(ctx) }) // ends with ctx; end waits
 	u.tell(0)
 	return u, nil
+}
+
+// sign tells that the action is at work, so that one that was cut off is known by its
+// silence. That Redis is away for a while is no matter: the next sign makes up for it.
+func (u *underway) sign(ctx context.Context) {
+	every := time.NewTicker(cmp.Or(u.o.signEvery, ledger.SignEvery))
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		for _, dep := range u.deps {
+			_ = u.o.ledger.SignBatch(ctx, dep, u.who.Batch)
+		}
+	}
+}
+
+// end ends the signs of life.
+func (u *underway) end() {
+	u.over()
+	u.signing.Wait()
 }
 
 // tell says how many were acted on by now.
@@ -166,6 +197,7 @@ func (o *Operator) several(ctx context.Context, verb string, set Set, order Orde
 	if err != nil {
 		return Report{}, err
 	}
+	defer u.end()
 	out.Results, out.Failed = u.whole(ctx, set.Operations, act)
 	return out, nil
 }
