@@ -38,7 +38,7 @@ type BulkDone struct {
 	Action  string           `json:"action"`
 	Batch   *string          `json:"batch" doc:"null: nothing was chosen, or one operation alone"`
 	Chosen  int              `json:"chosen" doc:"operations"`
-	More    bool             `json:"more" doc:"as many were chosen as one request takes: the same again goes on"`
+	More    bool             `json:"more" doc:"more match than one request takes: the same again goes on"`
 	Over    bool             `json:"over" doc:"false: it goes on in the worker; the counts are not known yet"`
 	Done    int              `json:"done"`
 	Pending int              `json:"pending"`
@@ -58,7 +58,7 @@ type BulkItem = operator.Result
 // bulk is an action on many operations, which are chosen already.
 type bulk struct {
 	chosen int
-	more   bool // as many were chosen as one request takes
+	more   bool // more match than one request takes
 	// do carries it out; nil: nothing is to be changed.
 	do  func(context.Context, operator.Order) (operator.Report, error)
 	dry *operator.DryRun // what do would do, if that was asked; nil: it was not
@@ -146,8 +146,8 @@ func (d *door) operator(ctx context.Context) (*operator.Operator, error) {
 	return operator.New(ctx, d.Ledger, operator.Options{Kinds: d.Kinds, Source: "the worker's configuration"})
 }
 
-// choose fixes the set of an action, by a filter among states. more: it is as large as
-// one request takes.
+// choose fixes the set of an action, by a filter among states. more: others match, which
+// one request does not take; those that the filter's own limit leaves out are not asked for.
 func (d *door) choose(ctx context.Context, o *operator.Operator, c Choice, states []jobs.State) (set operator.Set, more bool, err error) {
 	if (c.Filter == nil) == (len(c.Operations) == 0) {
 		return set, false, invalid.at("body", errors.New("give either operations or filter"))
@@ -160,13 +160,13 @@ func (d *door) choose(ctx context.Context, o *operator.Operator, c Choice, state
 		set, err = o.Named(ctx, ids)
 		return set, false, err
 	}
-	w := *c.Filter
-	chosenBy := w.String()
+	w, most := *c.Filter, cmp.Or(d.mostChosen, maxChosen)
+	all, chosenBy := w.Limit == 0 || w.Limit > most, w.String()
 	switch {
 	case w.Cursor != "":
 		return set, false, invalid.at("body.filter.cursor", errors.New("a set is no page of a list"))
-	case w.Limit == 0 || w.Limit > maxChosen:
-		w.Limit = maxChosen
+	case all:
+		w.Limit = most
 	}
 	now, err := d.clock.now(ctx)
 	if err != nil {
@@ -177,7 +177,7 @@ func (d *door) choose(ctx context.Context, o *operator.Operator, c Choice, state
 		return set, false, inBody("body.filter.", err)
 	}
 	set, err = o.Matching(ctx, filter, states, chosenBy)
-	return set, set.Len() >= maxChosen, err
+	return set, set.More && all, err
 }
 
 // chooseDead fixes the set of an action on dead letters.

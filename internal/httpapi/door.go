@@ -39,6 +39,7 @@ type API struct {
 
 	// For tests; 0: the constants.
 	patience, lineTime, takeTime time.Duration
+	mostChosen                   int
 }
 
 // Connections is how many connections to Redis an API of these limits may use at once.

@@ -118,7 +118,7 @@ func (d *door) cancelMany(ctx context.Context, in *endInput) (*answered[BulkDone
 	}, (*operator.Operator).Cancel)
 }
 
-// chooseFunc fixes the set of an action; more: it is as large as one request takes.
+// chooseFunc fixes the set of an action; more: more match than one request takes.
 type chooseFunc func(context.Context, *operator.Operator, Choice) (set operator.Set, more bool, err error)
 
 // endFunc is [operator.Operator.Cancel] or [operator.Operator.Discard].

@@ -29,6 +29,7 @@ type Chosen struct {
 // Set is what an action is about, fixed once.
 type Set struct {
 	Operations []Chosen
+	More       bool   // more match than the filter's limit let in
 	chosenBy   string // for the audit
 }
 
@@ -69,7 +70,7 @@ func ParseIDs(names []string) ([]jobs.ID, error) {
 // action says of it that it is missing.
 func (o *Operator) Named(ctx context.Context, ids []jobs.ID) (Set, error) {
 	found, err := o.named(ctx, ids)
-	return Set{found, "named one by one"}, err
+	return Set{Operations: found, chosenBy: "named one by one"}, err
 }
 
 // Matching chooses all operations that match now, among states unless the filter
@@ -88,7 +89,7 @@ func (o *Operator) Matching(ctx context.Context, filter ledger.Filter, states []
 		op := &page.Items[i]
 		out[i] = Chosen{Place: ledger.Place{Dependency: op.Dependency, ID: op.ID()}, Op: op}
 	}
-	return Set{out, AllMatching(chosenBy)}, nil
+	return Set{out, page.NextCursor != "", AllMatching(chosenBy)}, nil
 }
 
 // AllMatching says in the audit that a filter chose.
