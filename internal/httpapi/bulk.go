@@ -85,6 +85,9 @@ func (d *door) act(ctx context.Context, name string, by Order, prepare func(cont
 	b, err := prepare(ctx)
 	if err != nil {
 		release()
+		if d.ranOut(ctx, err) {
+			err = timedOut.because("to choose took longer than api.timeout, which is %s: nothing was changed; narrow the filter", d.Limits.Timeout)
+		}
 		return nil, err
 	}
 	out := &answered[BulkDone]{http.StatusOK, BulkDone{Action: name, Chosen: b.chosen, More: b.more, Over: true, Items: []BulkItem{}, DryRun: b.dry}}

@@ -70,6 +70,8 @@ func TestWhatTakesLongerThanItsTimeSaysSo(t *testing.T) {
 		says(t, p.Detail, "narrow the filter", "200ms")
 		p = b.post("/v1/operations/charge/o-1/cancel", `{"note":"x"}`).is(t, "a change", timedOut)
 		says(t, p.Detail, "may have been made")
+		p = b.post("/v1/operations:cancel", `{"note":"x","filter":{}}`).is(t, "a bulk action", timedOut)
+		says(t, p.Detail, "nothing was changed")
 	}
 	store.hold.Store(0)
 	if g := b.get("/v1/operations"); g.status != http.StatusOK {

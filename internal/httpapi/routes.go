@@ -130,14 +130,19 @@ func (d *door) register(api huma.API) {
 // problem says what an error means to the client, and tells the log of what it does not
 // know.
 func (d *door) problem(ctx context.Context, err error) *Problem {
-	if late := lateOf(ctx); late != nil && cutOff(err) && d.answers(ctx) {
-		return late
+	if d.ranOut(ctx, err) {
+		return lateOf(ctx)
 	}
 	p, unknown := problemOf(err)
 	if unknown {
 		d.log.ErrorContext(ctx, "a request met an error that nobody expected", "err", err)
 	}
 	return p
+}
+
+// ranOut reports whether err tells that the request took too long.
+func (d *door) ranOut(ctx context.Context, err error) bool {
+	return lateOf(ctx) != nil && cutOff(err) && d.answers(ctx)
 }
 
 // answers reports whether Redis does, to tell a request that asks too much of it from one
