@@ -40,6 +40,8 @@ func TestForbiddenImportsAreCaught(t *testing.T) {
 		{"internal/gateway", "redrive/internal/ledger", "may not import"},
 		{"internal/sandbox", "redrive/internal/jobs", "the judge"},
 		{"internal/cli", "redrive/internal/worker", "never sends"},
+		{"internal/remote", "redrive/internal/ledger", "may not import"},
+		{"internal/cli", "redrive/internal/httpapi", "may not import"},
 		{"internal/worker", "github.com/alicebob/miniredis/v2/server", "in-memory Redis"},
 		{"internal/worker", "redrive/internal/redistest", "only test files"},
 		{"internal/config", "github.com/spf13/cobra", "composition roots"},
