@@ -162,6 +162,9 @@ func (s *atServer) dependencies(ctx context.Context) ([]jobs.Dependency, error) 
 }
 
 func (s *atServer) unknownKind(kind jobs.Kind) error {
+	if len(s.known) == 0 {
+		return &failure{exitError, fmt.Errorf("no kinds are known %s: its worker has none, and no other published any", s.where())}
+	}
 	return usagef("unknown kind %q: known are %s (%s)", kind, join(slices.Sorted(maps.Keys(s.known))), s.where())
 }
 

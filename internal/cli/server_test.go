@@ -19,6 +19,7 @@ import (
 	"redrive/internal/config"
 	"redrive/internal/httpapi"
 	"redrive/internal/jobs"
+	"redrive/internal/ledger"
 	"redrive/internal/operator"
 	"redrive/internal/redistest"
 	"redrive/internal/remote"
@@ -231,6 +232,14 @@ func TestABodyGoesThroughTheServerByteForByte(t *testing.T) {
 				t.Errorf("%s is sent as %q, %v", body, d.Request.Body, err)
 			}
 		})
+	}
+}
+
+func TestAServerWithoutKindsSaysSo(t *testing.T) {
+	t.Parallel()
+	b := served(t, func(a *httpapi.API) { a.Ledger = ledger.New(a.Ledger.Client(), "empty") })
+	for _, args := range [][]string{{"add", "charge/a", "--body", "{}"}, line("import -"), line("show a"), line("reconcile charge/a --note x")} {
+		says(t, b.must(exitError, args...).stderr, "no kinds are known "+b.where)
 	}
 }
 

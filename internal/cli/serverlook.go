@@ -166,6 +166,9 @@ func (s *atServer) show(ctx context.Context, name string, reveal bool) ([]shown,
 		}
 		out = append(out, item)
 	}
+	if len(ids) == 0 {
+		return nil, s.unknownKind("")
+	}
 	if len(out) == 0 {
 		return nil, notFound(s, name)
 	}
