@@ -39,7 +39,7 @@ local acts = {
   flush = function(ok, failed, unsent, jitter) gate.flush(g, ok, failed + unsent, unsent, jitter) return '' end,
   look = function(due)
     local why, ms = gate.closed(g)
-    return table.concat({bool(gate.plain(g)), bool(gate.deferred(g, g.now - due)), int(gate.retries(g)), int(gate.permits(g)), why or '-'}, ' ')
+    return table.concat({bool(not gate.deferred(g, math.huge)), bool(gate.deferred(g, g.now - due)), int(gate.retries(g)), int(gate.permits(g)), why or '-'}, ' ')
   end,
 }
 for name, words in string.gmatch(A.acts, '(%l+)([^\n]*)\n') do

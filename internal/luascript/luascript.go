@@ -51,7 +51,7 @@ var banned = []struct {
 	{regexp.MustCompile(`'(KEYS|SCAN|FLUSHALL|FLUSHDB)'`), "a script walks nothing without a limit"},
 }
 
-// New composes libraries and body, in that order. It returns an error when the
+// New composes body and what it needs of the libraries, in that order. It returns an error when the
 // body's header is incomplete or a construct is banned.
 func New(name, body string, libraries ...Library) (*Script, error) {
 	head, _, ok := strings.Cut(body, "]]")
@@ -63,20 +63,24 @@ func New(name, body string, libraries ...Library) (*Script, error) {
 			return nil, fmt.Errorf("script %s: header says nothing of %s", name, word)
 		}
 	}
-	var b strings.Builder
+	var all []piece
 	for _, lib := range libraries {
 		code := strip(lib.Source)
 		if err := check("library "+lib.Name, code); err != nil {
 			return nil, err
 		}
-		b.WriteString(compact(code))
+		parts, err := pieces(compact(code))
+		if err != nil {
+			return nil, fmt.Errorf("library %s: %w", lib.Name, err)
+		}
+		all = append(all, parts...)
 	}
 	code := strip(body)
 	if err := check("script "+name, code); err != nil {
 		return nil, err
 	}
-	b.WriteString("local function decide()\n" + compact(code) + "end\n" + compact(strip(driveSource)))
-	source := b.String()
+	code = "local function decide()\n" + compact(code) + "end\n" + compact(strip(driveSource))
+	source := reached(all, code) + code
 	return &Script{name: name, source: source, script: redis.NewScript(source)}, nil
 }
 

@@ -326,8 +326,6 @@ local function note(g, calls, failed, throttled, firsts, spent)
   add_bin(g.sum, calls, failed, throttled, firsts, spent, 1)
 end
 
-function gate.plain(g) return plain(g) end
-
 function gate.ramping(g) return g.m < WHOLE end
 
 -- deferred: is a first attempt that came due at that instant backlog?
