@@ -237,3 +237,15 @@ func says(t testing.TB, text string, words ...string) {
 		}
 	}
 }
+
+// nextMillisecond waits until the store's clock has gone on.
+func (b *apiBundle) nextMillisecond() {
+	b.t.Helper()
+	first, err := b.ledger.Now(b.t.Context())
+	for now := first; err == nil && now.UnixMilli() <= first.UnixMilli(); {
+		now, err = b.ledger.Now(b.t.Context())
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}

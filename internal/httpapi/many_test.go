@@ -140,7 +140,9 @@ func TestTheAuditTellsOfAllOfOneDependencyAndOfOneOperation(t *testing.T) {
 	b := setupAPI(t)
 	b.submit(`{"kind":"charge","key":"a","body":{}}`)
 	b.post("/v1/operations/charge/a/cancel", `{"note":"asked for by jo@example.org"}`)
+	b.nextMillisecond() // of two dependencies in one nothing says which came first
 	b.post("/v1/dependencies/bank/pause", `{"note":"maintenance"}`)
+	b.nextMillisecond()
 	b.ask(ask{method: "PUT", path: "/v1/dependencies/payrail/override", token: operating, body: `{"note":"n","for":"1m","limits":{"ratio":0.25,"rate":0}}`})
 	tell := func(query string) []string {
 		t.Helper()
