@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"redrive/internal/jobs"
+	"redrive/internal/remote"
 	"redrive/internal/wire"
 )
 
@@ -157,8 +158,12 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 			return written
 		}
 		return &failure{exitUsage, fmt.Errorf("%s refused: %w", sub.ID(), refused)}
-	case err != nil && unchanged(err):
+	case remote.Is(err, remote.RedisRefuses):
+		return &noted{err, "add the same again later"} // it says that nothing was written
+	case err != nil && unchanged(err) && codeOf(err) == exitAgain:
 		return &noted{err, "nothing was written: add the same again later"}
+	case err != nil && unchanged(err):
+		return &noted{err, "nothing was written"}
 	case err != nil:
 		return &noted{err, "it may have been accepted: repeating the same add is safe"}
 	}

@@ -100,9 +100,13 @@ func (p *program) report(ctx context.Context, err error) int {
 		return f.code
 	}
 	text := f.err.Error()
+	var n *noted
 	switch {
 	case ctx.Err() != nil && errors.Is(f.err, context.Canceled):
 		text = "interrupted"
+		if errors.As(f.err, &n) {
+			text += "; " + n.note
+		}
 	case fromStore(f.err):
 		text = p.storeText(f.err)
 	}

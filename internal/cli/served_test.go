@@ -1,12 +1,18 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
+	"testing"
 	"time"
 
 	"redrive/internal/config"
@@ -53,4 +59,30 @@ func (b *testBundle) useServer(server, token string) {
 			b.t.Fatal(err)
 		}
 	}
+}
+
+// instead is a proxy before a server that hands on what it is asked, but for requests that
+// are chosen, which it answers itself.
+func instead(t *testing.T, b *testBundle, chosen func(r *http.Request, sent string) bool, answer func(http.ResponseWriter)) {
+	t.Helper()
+	to, err := url.Parse(b.env["REDRIVE_SERVER"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if chosen(r, string(sent)) {
+			answer(w)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { s.Close(); transport.CloseIdleConnections() })
+	b.useServer(s.URL, testToken)
 }

@@ -15,6 +15,14 @@ func fromServer(err error) bool {
 	return errors.As(err, &problem) || errors.As(err, &unanswered) || errors.As(err, &strange)
 }
 
+// ifOpen adds a note to an answer that leaves it open whether what was asked for was done.
+func ifOpen(err error, note string) error {
+	if err == nil || !fromServer(err) || remote.Undone(err) {
+		return err
+	}
+	return &noted{err, note}
+}
+
 // serverCode says how the program ends for what a server answered: as it would end for
 // the same on Redis itself.
 func serverCode(err error) int {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,21 +161,27 @@ func (c *Client) Ask(ctx context.Context, r Request, into any) (status int, err 
 	case into == nil:
 		return resp.StatusCode, nil
 	}
-	if err := decode(text, into); err != nil {
+	switch err := decode(text, into); {
+	case isCut(err):
+		return 0, c.unanswered(err, true)
+	case err != nil:
 		return 0, c.strange(resp.StatusCode, "its answer is not that of Redrive's API: "+err.Error())
 	}
 	return resp.StatusCode, nil
 }
 
 // decode reads an answer. Fields that it has and we do not know are passed over: answers
-// are only ever extended. One that has none of ours is not Redrive's.
+// are only ever extended. One that has none of ours is not Redrive's. io.ErrUnexpectedEOF
+// for JSON that ends early: where no length was told, nothing else says that it was cut.
 func decode(text []byte, into any) error {
-	if err := json.Unmarshal(text, into); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return fmt.Errorf("%s is a JSON %s", wrong.Field, wrong.Value)
-		}
-		return errors.New("no JSON, or cut short")
+	var wrong *json.UnmarshalTypeError
+	switch err := json.NewDecoder(bytes.NewReader(text)).Decode(into); {
+	case isCut(err):
+		return io.ErrUnexpectedEOF
+	case errors.As(err, &wrong):
+		return fmt.Errorf("%s is a JSON %s", cmp.Or(wrong.Field, "it"), wrong.Value)
+	case err != nil:
+		return errors.New("no JSON")
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(text, &given); err != nil {
@@ -188,6 +195,9 @@ func decode(text []byte, into any) error {
 	}
 	return errors.New("JSON of another server")
 }
+
+// isCut reports whether what was read ended before its end.
+func isCut(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // send makes the request and returns the answer to one that was done. The caller closes
 // its body.
@@ -263,7 +273,11 @@ func (c *Client) problem(resp *http.Response) error {
 		return c.unanswered(err, true)
 	}
 	p := &Problem{Server: c.Server()}
-	if json.Unmarshal(text, p) != nil || !strings.HasPrefix(p.Type, problemURN) || p.Name() == "" {
+	wrong := json.NewDecoder(bytes.NewReader(text)).Decode(p)
+	if isCut(wrong) {
+		return c.unanswered(io.ErrUnexpectedEOF, true)
+	}
+	if wrong != nil || !strings.HasPrefix(p.Type, problemURN) || p.Name() == "" {
 		return c.strange(resp.StatusCode, fmt.Sprintf("it answers %s with a problem that is none of Redrive's", statusText(resp.StatusCode)))
 	}
 	p.Status = resp.StatusCode

@@ -71,9 +71,10 @@ func TestAServerThatIsNotRedrivesIsTold(t *testing.T) {
 		"another problem":      {answers(404, problemType, `{"type":"about:blank","status":404}`), false, []string{"none of Redrive's"}},
 		"a problem of no sort": {answers(400, problemType, `[]`), false, []string{"none of Redrive's"}},
 		"JSON of another":      {answers(200, jsonType, `{"status":"ok"}`), false, []string{"JSON of another server"}},
-		"no object":            {answers(200, jsonType, `[1]`), false, []string{"not that of Redrive's API"}},
+		"no object":            {answers(200, jsonType, `[1]`), false, []string{"API: it is a JSON array"}},
 		"other types":          {answers(200, jsonType, `{"items":"none"}`), false, []string{"items is a JSON string"}},
-		"no JSON":              {answers(200, jsonType, `{"items":[`), false, []string{"no JSON, or cut short"}},
+		"no JSON":              {answers(200, jsonType, `{"items":<html>`), false, []string{"API: no JSON"}},
+		"more than JSON":       {answers(200, jsonType, `{"items":[]}{"items":[]}`), false, []string{"no JSON object"}},
 		"no type":              {func(w http.ResponseWriter, _ *http.Request) { w.Header()["Content-Type"] = nil }, false, []string{"no type"}},
 		"nothing":              {answers(204, jsonType, ""), false, []string{"204"}},
 		"a long type":          {answers(200, "text/"+strings.Repeat("x", 5000), ""), false, []string{"…"}},
@@ -126,12 +127,13 @@ func TestAProblemIsTold(t *testing.T) {
 func TestWhatSurelyChangedNothingIsKnown(t *testing.T) {
 	t.Parallel()
 	problem := func(name string) error { return &Problem{Type: problemURN + name} }
-	for _, err := range []error{&UnansweredError{Err: io.EOF}, problem(RedisRefuses), problem(Busy), problem(NotFit), fmt.Errorf("x: %w", &Problem{Type: problemURN + Invalid, Status: 422})} {
+	for _, err := range []error{&UnansweredError{Err: io.EOF}, problem(RedisRefuses), problem(Busy), problem(NotFit), fmt.Errorf("x: %w", &Problem{Type: problemURN + Invalid, Status: 422}),
+		&StrangeError{Status: 302}, &StrangeError{Status: 404}, &StrangeError{Status: 429}} {
 		if !Undone(err) {
 			t.Errorf("%v surely changed nothing", err)
 		}
 	}
-	for _, err := range []error{&UnansweredError{Err: io.EOF, Sent: true}, problem(RedisAway), problem(Unsure), problem(Timeout), problem("internal"), problem(Closing), &StrangeError{Status: 502}, errors.New("x"), nil} {
+	for _, err := range []error{&UnansweredError{Err: io.EOF, Sent: true}, problem(RedisAway), problem(Unsure), problem(Timeout), problem("internal"), problem(Closing), &StrangeError{Status: 502}, &StrangeError{Status: 200}, &StrangeError{}, errors.New("x"), nil} {
 		if Undone(err) {
 			t.Errorf("%v may have changed something", err)
 		}
@@ -151,6 +153,31 @@ func TestAnAnswerThatIsCutIsNone(t *testing.T) {
 		t.Fatalf("%T %v", err, err)
 	}
 	says(t, err, "the connection was cut")
+}
+
+// A proxy that speaks HTTP/1.0 tells no length: only the JSON says that it is not whole.
+func TestAnAnswerWithoutALengthThatWasCutWasTakenForAnotherServers(t *testing.T) {
+	t.Parallel()
+	for _, half := range []string{"", `{"items":["a"`, `{"items":["a"],"next`} {
+		for status, media := range map[int]string{200: jsonType, 503: problemType} {
+			c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				fmt.Fprintf(conn, "HTTP/1.0 %d X\r\nContent-Type: %s\r\n\r\n%s", status, media, half)
+			})
+			_, err := ask(t, c)
+			var unanswered *UnansweredError
+			if !errors.As(err, &unanswered) || !unanswered.Sent {
+				t.Errorf("%d %q: %T %v", status, half, err, err)
+				continue
+			}
+			says(t, err, "the connection was cut")
+		}
+	}
 }
 
 func TestAnAnswerThatDoesNotComeEndsWithTheCommand(t *testing.T) {

@@ -160,9 +160,12 @@ func (e *StrangeError) Passing() bool {
 func Undone(err error) bool {
 	var p *Problem
 	var u *UnansweredError
+	var s *StrangeError
 	switch {
 	case errors.As(err, &u):
 		return !u.Sent
+	case errors.As(err, &s):
+		return s.Status >= 300 && s.Status < 500 // whoever refused it did not hand it on
 	case errors.As(err, &p):
 		return p.Status >= 400 && p.Status < 500 || Is(p, Busy, RedisRefuses, NotFit) // a name that is not known here may mean anything
 	}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"redrive/internal/jobs"
+	"redrive/internal/ledger"
+)
+
+// everyChange is each command that changes something, with what it says where nobody
+// knows whether that was done.
+var everyChange = map[string]string{
+	"add charge/new --body {}":                        "it may have been accepted: repeating the same add is safe",
+	"import -":                                        "importing the same file again is safe",
+	"cancel charge/a -y --note x":                     "the same command again goes on with the rest",
+	"cancel --all-matching -y --note x":               "the same command again goes on with the rest",
+	"dlq requeue --all-matching -y --note x":          "the same command again goes on with the rest",
+	"dlq discard charge/dead -y --note x":             "the same command again goes on with the rest",
+	"reconcile payout/unknown --note x":               "the same command again goes on with the rest",
+	"resolve payout/unknown --applied --note x":       "the same command again goes on with the rest",
+	"batch stop b-20261130-071242-f426bf1c --note x":  "it may have been done: the same command again is safe",
+	"pause payrail --note x":                          "it may be paused: the same command again is safe",
+	"resume payrail --note x":                         "it may go on: the same command again is safe",
+	"resume payrail --credential m1 --note x":         "it may go on: the same command again is safe",
+	"gate override payrail --cap 5 --for 1h --note x": "it may be in force: the same command again is safe",
+	"gate clear payrail --note x":                     "it may have ended: the same command again is safe",
+	"first-attempts payrail --ok 1":                   "it may have been counted, and the same command again would count it again",
+}
+
+// isChange reports whether a request is one whose effect is in question: not a look, and
+// not the count before an action.
+func isChange(r *http.Request, sent string) bool {
+	return r.Method != http.MethodGet && !strings.Contains(sent, `"dry_run":true`)
+}
+
+func TestAnActionWhoseAnswerAProxySpoiltDidNotSayThatItMayHaveBeenDone(t *testing.T) {
+	t.Parallel()
+	page := func(status int) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(status)
+			fmt.Fprint(w, "<html>")
+		}
+	}
+	raw := func(text string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+				fmt.Fprint(conn, text)
+				_ = conn.Close() // as a proxy that dies
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter)
+		code   int
+		open   bool
+	}{
+		"502":              {page(502), exitAgain, true},
+		"504":              {page(504), exitAgain, true},
+		"500":              {page(500), exitError, true},
+		"cut":              {raw(""), exitAgain, true},
+		"cut, no length":   {raw("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{\"dependency\":\"pay"), exitAgain, true},
+		"refused by proxy": {page(413), exitError, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := served(t, nil)
+			b.submit(submission("charge", "a", 1), submission("charge", "dead", 1), submission("payout", "unknown", 1))
+			b.attempt("charge/dead", decline(402, "no"))
+			b.attempt("payout/unknown", timedOut(ledger.StepEnd))
+			b.wantState("charge/dead", jobs.Dead)
+			instead(t, b, isChange, c.answer)
+			for command, words := range everyChange {
+				got := b.runWith(`{"kind":"charge","key":"b","body":{}}`, line(command)...)
+				code := c.code
+				if command == "import -" && name == "cut, no length" {
+					code = exitError // it is no answer to an import
+				}
+				if got.code != code {
+					t.Errorf("%s: exit %d, want %d: %s", command, got.code, code, got.stderr)
+				}
+				if c.open || command == "import -" {
+					says(t, got.stderr, words)
+				} else {
+					hides(t, got.stderr, words, "may have", "later")
+				}
+			}
+		})
+	}
+}
