@@ -39,12 +39,12 @@ func server(b *testing.B) *redistest.Redis {
 	return redistest.Server(b, redistest.WithConfig("auto-aof-rewrite-percentage 0"))
 }
 
-func setup(b *testing.B, server *redistest.Redis, dependencies int, budget string) *bundle {
+func setup(b *testing.B, server *redistest.Redis, dependencies int, gate string) *bundle {
 	b.Helper()
 	var y strings.Builder
 	fmt.Fprintf(&y, "redis: {url: 'unix://%s', namespace: b%d}\ndependencies:\n", server.Socket(), namespaces.Add(1))
 	for i := range dependencies {
-		fmt.Fprintf(&y, "  d%d: {base_url: 'http://127.0.0.1:1', slots: 50, max_in_flight: 0, timeout: 3s, max_backlog: 10000000, budget: %s}\n", i, budget)
+		fmt.Fprintf(&y, "  d%d: {base_url: 'http://127.0.0.1:1', slots: 50, max_in_flight: 0, timeout: 3s, max_backlog: 10000000, %s}\n", i, gate)
 	}
 	y.WriteString("operations:\n")
 	for i := range dependencies {

@@ -88,7 +88,7 @@ func BenchmarkDo(b *testing.B) {
 // BenchmarkCallRefused: what a read costs that fails while the budget is used up.
 func BenchmarkCallRefused(b *testing.B) {
 	server := server(b)
-	bundle := setup(b, server, 1, "{ratio: 0, floor_per_second: 0.001, cap: 1}, breaker: {min_calls: 1000000, consecutive: 0}")
+	bundle := setup(b, server, 1, "budget: {ratio: 0, floor_per_second: 0.001, cap: 1}, breaker: {min_calls: 1000000, consecutive: 0}")
 	file := filepath.Join(b.TempDir(), "redrive.yaml")
 	if err := os.WriteFile(file, []byte(bundle.text), 0o600); err != nil {
 		b.Fatal(err)
@@ -147,7 +147,7 @@ func BenchmarkSubmitMany(b *testing.B) {
 func BenchmarkImport(b *testing.B) {
 	const n = 40_000
 	server := server(b)
-	bundle := setup(b, server, 1, "{ratio: 0.1}")
+	bundle := setup(b, server, 1, "budget: {ratio: 0.1}")
 	if err := bundle.ledger.PublishKinds(b.Context(), bundle.config.KindSpecs()); err != nil {
 		b.Fatal(err)
 	}

@@ -78,7 +78,7 @@ return {why or ''}`, budget.Library)
 func BenchmarkMillionDue(b *testing.B) {
 	const n, span = 1_000_000, 15 * time.Second
 	server := server(b)
-	bundle := setup(b, server, 1, "{ratio: 0.001, cap: 1, floor_per_second: 0}")
+	bundle := setup(b, server, 1, "budget: {ratio: 0.001, cap: 1, floor_per_second: 0}")
 	ctx, dep := context.Background(), bundle.spec(0).Dependency
 	stop := bundle.work(b, func(gateway.Call) {})
 	time.Sleep(3 * time.Second)

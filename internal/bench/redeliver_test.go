@@ -37,7 +37,7 @@ func BenchmarkRedeliver(b *testing.B) {
 
 // redeliver returns operations per second, and the CPU time that Redis took for all.
 func redeliver(b *testing.B, server *redistest.Redis, n int) (perSecond, cpu float64) {
-	bundle := setup(b, server, 1, "{ratio: 0.1, cap: 1000000, floor_per_second: 10000}")
+	bundle := setup(b, server, 1, "budget: {ratio: 0.1, cap: 1000000, floor_per_second: 10000}")
 	bundle.submit(b, 0, bundle.entries(b, 0, 0, n, reportedRefused))
 	time.Sleep(2 * time.Second) // past the backoff of the first retry, which is at most 1.1 s
 	var sent atomic.Int64

@@ -24,10 +24,10 @@ func BenchmarkSubmit(b *testing.B) {
 	var single, batched, perSecond, perSecondBatched []float64
 	for range 5 {
 		bare := rate(n, func() { enqueueBare(b, server, n) })
-		bundle := setup(b, server, 1, "{ratio: 0.1}")
+		bundle := setup(b, server, 1, "budget: {ratio: 0.1}")
 		entries := bundle.entries(b, 0, 0, n, nil)
 		one := rate(n, func() { submitSingly(b, bundle, entries) })
-		bundle = setup(b, server, 1, "{ratio: 0.1}")
+		bundle = setup(b, server, 1, "budget: {ratio: 0.1}")
 		many := rate(n, func() { bundle.submit(b, 0, entries) })
 		single, batched = append(single, one/bare), append(batched, many/bare)
 		perSecond, perSecondBatched = append(perSecond, one), append(perSecondBatched, many)
@@ -80,7 +80,7 @@ func enqueueBare(b *testing.B, server *redistest.Redis, n int) {
 // BenchmarkMemory: what a waiting operation takes in Redis.
 func BenchmarkMemory(b *testing.B) {
 	const n = 20_000
-	bundle := setup(b, server(b), 1, "{ratio: 0.1}")
+	bundle := setup(b, server(b), 1, "budget: {ratio: 0.1}")
 	entries := bundle.entries(b, 0, 0, n, nil)
 	before := info(b, bundle.rdb, "memory", "used_memory")
 	bundle.submit(b, 0, entries)
@@ -100,7 +100,7 @@ func reportedRefused(s *jobs.Submission) {
 // BenchmarkLateness: from due to sent, 500 operations due per second.
 func BenchmarkLateness(b *testing.B) {
 	const n, perSecond = 5_000, 500
-	bundle := setup(b, server(b), 1, "{ratio: 0.1}")
+	bundle := setup(b, server(b), 1, "budget: {ratio: 0.1}")
 	var mu sync.Mutex // guards sent
 	sent := map[string]time.Time{}
 	bundle.work(b, func(c gateway.Call) {
