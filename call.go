@@ -40,6 +40,10 @@ type ReadFunc func(ctx context.Context) (Reply, error)
 // it is not asked again. What a reply with a status means is the built-in table's and the
 // configured rules' word.
 func (c *Client) Call(ctx context.Context, dependency string, read ReadFunc) (Reply, error) {
+	if err := c.underway.enter(ctx); err != nil {
+		return Reply{}, err
+	}
+	defer c.underway.leave()
 	k := caller{c: c, dep: jobs.Dependency(dependency), timeout: callTimeout, minResponse: 0}
 	if err := jobs.CheckName(dependency); err != nil {
 		return Reply{}, invalid(fmt.Errorf("dependency: %w", err))
@@ -103,6 +107,9 @@ func (k *caller) call(ctx context.Context, read ReadFunc) (Reply, error) {
 		case <-ctx.Done():
 			stop.Reason = StopDeadline
 			return reply, stop
+		case <-k.c.underway.closed:
+			stop.Reason = StopClosed
+			return reply, stop
 		}
 	}
 }
@@ -146,6 +153,8 @@ func (k *caller) again(ctx context.Context, cl policy.Classification, tries int)
 		return 0, StopDeadline
 	case tries >= callTries:
 		return 0, StopAttempts
+	case k.c.underway.isClosed():
+		return 0, StopClosed
 	}
 	if why := k.c.budget.of(k.dep); why != "" {
 		return 0, why

@@ -28,7 +28,7 @@ import (
 //     must look (its receipt's state is [Dead]).
 //   - [*Clash], [*Invalid]: the operation itself cannot be. Nothing was sent, but for a
 //     clash in Light mode.
-//   - [ErrDeadline], [ErrOpen], [ErrNoLedger]: nothing was sent, and nothing is kept. If
+//   - [ErrDeadline], [ErrOpen], [ErrNoLedger], [ErrClosed]: nothing was sent, and nothing is kept. If
 //     Redis went away at that moment the operation is withdrawn as soon as it is back;
 //     should this process die before, the operation stands as of unknown outcome.
 //   - [*HandoverError]: the ledger did not take it; nobody else knows of it, or its spool.
@@ -41,6 +41,10 @@ import (
 // the ledger does not answer, operations of the classes natural and keyed are sent all the
 // same, as in Light mode, and so is everything in Light mode; else [ErrNoLedger].
 func (c *Client) Do(ctx context.Context, o Operation, send SendFunc) (*Reply, error) {
+	if err := c.underway.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer c.underway.leave()
 	spec, err := c.spec(o.Kind)
 	if err != nil {
 		return nil, invalid(err)
@@ -237,7 +241,7 @@ func (d *doing) known(ctx context.Context, r Receipt) (*Reply, error) {
 	if !r.State.Ended() {
 		return nil, &Deferred{Receipt: r, Outcome: NotSent}
 	}
-	record, err := d.c.Get(ctx, r.Kind, r.Key)
+	record, err := d.c.get(ctx, r.Kind, r.Key)
 	if err != nil {
 		return nil, &Deferred{Receipt: r, Outcome: NotSent, Cause: err}
 	}

@@ -18,6 +18,10 @@ var (
 	ErrDeadline = errors.New("redrive: too little time is left for an attempt")
 )
 
+// ErrClosed is what every method returns from the moment that [Client.Close] begins, and
+// how [Client.Wait] and [Client.Events] end then. Nothing was sent.
+var ErrClosed = errors.New("redrive: the client is closed")
+
 // ErrNotFound is returned when no operation has the name.
 var ErrNotFound = errors.New("redrive: no such operation")
 
@@ -105,6 +109,7 @@ const (
 	StopBreaker   Stop = "breaker"   // the dependency is not called now
 	StopPermanent Stop = "permanent" // no retry can change the answer
 	StopLedger    Stop = "ledger"    // the budget could not be asked: without it nothing is retried
+	StopClosed    Stop = "closed"    // the client was closed between two tries
 )
 
 // Stopped is returned by [Client.Call]. Unwrap is the first error that was met: later ones

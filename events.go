@@ -22,9 +22,6 @@ const (
 	troubleWait = time.Second
 )
 
-// ErrClosed is how [Client.Wait] and [Client.Events] end when their client is closed.
-var ErrClosed = errors.New("redrive: the client is closed")
-
 // Event is an operation that entered a state.
 type Event struct {
 	At         time.Time
@@ -45,8 +42,14 @@ type Event struct {
 // worker and back is no event.
 func (c *Client) Events(ctx context.Context, after string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		// Not under way while it yields: the loop's body may take for ever, or close the client.
+		if err := c.underway.enter(ctx); err != nil {
+			yield(Event{}, err)
+			return
+		}
 		changes, err := c.follow(ctx, after)
-		for err == nil {
+		c.underway.leave()
+		for err == nil && !c.underway.isClosed() {
 			var some []ledger.Change
 			if some, err = changes.Next(ctx, followFor); err != nil {
 				break
@@ -59,7 +62,7 @@ func (c *Client) Events(ctx context.Context, after string) iter.Seq2[Event, erro
 		}
 		select {
 		case <-ctx.Done():
-		case <-c.hub.stopped:
+		case <-c.underway.closed:
 			yield(Event{}, ErrClosed)
 		default:
 			yield(Event{}, err)
@@ -95,6 +98,10 @@ func eventOf(change ledger.Change) Event {
 // that ends the wait names the trouble too. It does not ask again and again: all
 // waits of a client share one reader of the event streams.
 func (c *Client) Wait(ctx context.Context, kind, key string) (*Record, error) {
+	if err := c.underway.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer c.underway.leave()
 	if _, err := c.spec(kind); err != nil {
 		return nil, invalid(err)
 	}
@@ -106,7 +113,7 @@ func (c *Client) Wait(ctx context.Context, kind, key string) (*Record, error) {
 	var trouble error // of the last look that ctx did not end
 	for {
 		every := lookEvery
-		r, err := c.Get(ctx, kind, key)
+		r, err := c.get(ctx, kind, key)
 		switch {
 		case errors.Is(err, ErrNotFound), err == nil && r.State.Ended():
 			return r, err
@@ -123,7 +130,7 @@ func (c *Client) Wait(ctx context.Context, kind, key string) (*Record, error) {
 		case <-look.C:
 		case <-ctx.Done():
 			err = ctx.Err()
-		case <-c.hub.stopped:
+		case <-c.underway.closed:
 			err = ErrClosed
 		}
 		look.Stop()
@@ -139,7 +146,6 @@ func (c *Client) Wait(ctx context.Context, kind, key string) (*Record, error) {
 // hub tells waits of changes. It reads the streams for as long as somebody waits.
 type hub struct {
 	c       *Client
-	stopped chan struct{} // closed by stop
 	running sync.WaitGroup
 
 	mu      sync.Mutex // guards the rest
@@ -149,7 +155,7 @@ type hub struct {
 }
 
 func newHub(c *Client) *hub {
-	return &hub{c: c, stopped: make(chan struct{}), waiting: map[string]map[chan struct{}]bool{}}
+	return &hub{c: c, waiting: map[string]map[chan struct{}]bool{}}
 }
 
 // join makes changed ready whenever the operation has changed, until leave is called.
@@ -236,10 +242,7 @@ func (h *hub) stop() {
 		h.cancel()
 		h.cancel = nil
 	}
-	if !h.over {
-		h.over = true
-		close(h.stopped)
-	}
+	h.over = true
 	h.mu.Unlock()
 	h.running.Wait()
 }

@@ -99,8 +99,10 @@ type Client struct {
 	clock  clock
 	random func() float64
 
-	closing  sync.Once
-	checking chan struct{} // capacity 1: who holds it makes sure that Redis is fit
+	underway  *underway
+	closing   sync.Once
+	closeWait time.Duration // for calls under way; tests have less patience
+	checking  chan struct{} // capacity 1: who holds it makes sure that Redis is fit
 
 	mu       sync.Mutex // guards the rest
 	specs    map[jobs.Kind]jobs.KindSpec
@@ -147,7 +149,7 @@ func build(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &Client{o: o, config: c, send: gateway.New(gateway.Options{UserAgent: "redrive-client"}), random: rand.Float64, budget: newDenials(), checking: make(chan struct{}, 1)}
+	client := &Client{o: o, config: c, send: gateway.New(gateway.Options{UserAgent: "redrive-client"}), random: rand.Float64, budget: newDenials(), underway: newUnderway(), closeWait: closeWait, checking: make(chan struct{}, 1)}
 	if o.Tracer != nil {
 		client.tracer = tracing.New(o.Tracer)
 	}
@@ -363,18 +365,33 @@ func (c *Client) dependencies() []jobs.Dependency {
 
 func (c *Client) who(note string) ledger.Actor { return ledger.Actor{By: c.o.Name, Note: note} }
 
-// Close tells what is left, for some seconds at most, and ends what New started. Calls
-// under way should have ended; a Client is not used after it. Closing twice does nothing more.
+// Close ends the client. From the moment that it begins every method returns [ErrClosed], and
+// nothing is sent: a call that has not begun is not made, and [Client.Call] does not try again.
+// What had begun before goes on, writes its result or spools it: Close waits up to ten seconds
+// for it, then tells what is left, for some seconds at most, and ends what [New] started. Where
+// a sender takes longer than that, Close returns, and the last call to end does the rest: a
+// process that exits before leaves what a killed one does. A Redis of one's own must not be
+// closed before that. Closing twice does nothing more.
 func (c *Client) Close() {
 	c.closing.Do(func() {
+		c.underway.end()
 		c.hub.stop()
-		c.late.stop()
-		if c.spool != nil {
-			c.spool.stop()
+		if n := c.underway.settle(c.closeWait, c.finish); n > 0 {
+			c.o.Log.Warn("closed while calls are under way: the last of them ends the client", "calls", n)
+			return
 		}
-		c.path.Stop()
-		c.close()
+		c.finish()
 	})
+}
+
+// finish ends what New started. Nothing is under way any more.
+func (c *Client) finish() {
+	c.late.stop()
+	if c.spool != nil {
+		c.spool.stop()
+	}
+	c.path.Stop()
+	c.close()
 }
 
 func (c *Client) close() {

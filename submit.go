@@ -36,6 +36,10 @@ func (c *Client) Submit(ctx context.Context, o Operation) (Receipt, error) {
 // bounds all of it; there is no limit to how many, and none to how long without one in ctx
 // but three seconds for each answer of Redis.
 func (c *Client) SubmitMany(ctx context.Context, ops []Operation) ([]Receipt, error) {
+	if err := c.underway.enter(ctx); err != nil {
+		return make([]Receipt, len(ops)), err
+	}
+	defer c.underway.leave()
 	store, err := c.store(ctx)
 	if err != nil {
 		return make([]Receipt, len(ops)), err
@@ -170,6 +174,14 @@ func (c *Client) begin(ctx context.Context, s *jobs.Submission, spec jobs.KindSp
 // it ended so long ago that retention has forgotten it; [*Invalid] for an unknown kind or a key that cannot be;
 // else those of Redis.
 func (c *Client) Get(ctx context.Context, kind, key string) (*Record, error) {
+	if err := c.underway.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer c.underway.leave()
+	return c.get(ctx, kind, key)
+}
+
+func (c *Client) get(ctx context.Context, kind, key string) (*Record, error) {
 	spec, id, err := c.find(ctx, kind, key)
 	if err != nil {
 		return nil, err
@@ -203,6 +215,10 @@ func (c *Client) find(ctx context.Context, kind, key string) (jobs.KindSpec, job
 // ends. note says why, for the audit. An operation whose outcome is unknown is asked about
 // first. [ErrNotFound] when there is none; an error that says so when it has ended.
 func (c *Client) Cancel(ctx context.Context, kind, key, note string) (pending bool, err error) {
+	if err := c.underway.enter(ctx); err != nil {
+		return false, err
+	}
+	defer c.underway.leave()
 	spec, id, err := c.find(ctx, kind, key)
 	if err != nil {
 		return false, err
@@ -219,6 +235,10 @@ func (c *Client) Cancel(ctx context.Context, kind, key, note string) (pending bo
 // only the gateway knows, first sent at that instant (zero: now). pending: an attempt is
 // under way, and it is asked about when that ends.
 func (c *Client) Reconcile(ctx context.Context, kind, key string, firstSent time.Time, note string) (pending bool, err error) {
+	if err := c.underway.enter(ctx); err != nil {
+		return false, err
+	}
+	defer c.underway.leave()
 	spec, id, err := c.find(ctx, kind, key)
 	if err != nil {
 		return false, err

@@ -19,6 +19,7 @@ import (
 // net/http would repeat by itself on a connection that has died comes back as an error. (A
 // POST without a body but with an Idempotency-Key goes out in chunks for that, of which
 // there are none.)
+// After [Client.Close] calls go on, and are not counted.
 // base nil: [http.DefaultTransport]. Do not use it below [Client.Do] or [Client.Call],
 // which count themselves.
 func (c *Client) Transport(dependency string, base http.RoundTripper) http.RoundTripper {
@@ -53,7 +54,9 @@ func (t *countingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	}
 	answer := gateway.Seen(status, header, nil, time.Since(began), err)
 	cl := policy.Classify(answer.Sample, jobs.IdempotencyNatural)
-	t.c.path.Record(t.dep, attempt.First(ledger.Result{Class: cl.Class, Outcome: cl.Outcome}))
+	if !t.c.underway.isClosed() { // nobody would hear of it
+		t.c.path.Record(t.dep, attempt.First(ledger.Result{Class: cl.Class, Outcome: cl.Outcome}))
+	}
 	return resp, err
 }
 
