@@ -92,3 +92,41 @@ func (u *underway) isClosed() bool {
 		return false
 	}
 }
+
+// Close ends the client. From the moment that it begins every method returns [ErrClosed], and
+// nothing is sent: a call that has not begun is not made, and [Client.Call] does not try again.
+// What had begun before goes on, writes its result or spools it: Close waits up to ten seconds
+// for it, then tells what is left, for some seconds at most, and ends what [New] started. Where
+// a sender takes longer than that, Close returns, and the last call to end does the rest: a
+// process that exits before leaves what a killed one does. A Redis of one's own must not be
+// closed before that. Closing twice does nothing more.
+func (c *Client) Close() {
+	c.closing.Do(func() {
+		c.underway.end()
+		c.hub.stop()
+		if n := c.underway.settle(c.closeWait, c.finish); n > 0 {
+			c.o.Log.Warn("closed while calls are under way: the last of them ends the client", "calls", n)
+			return
+		}
+		c.finish()
+	})
+}
+
+// finish ends what New started. Nothing is under way any more.
+func (c *Client) finish() {
+	c.late.stop()
+	if c.spool != nil {
+		c.spool.stop()
+	}
+	c.path.Stop()
+	c.close()
+}
+
+func (c *Client) close() {
+	if c.spool != nil {
+		c.spool.close()
+	}
+	if c.ownRDB {
+		_ = c.rdb.Close() // every call has ended
+	}
+}
