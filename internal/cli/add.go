@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
-	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -130,7 +128,7 @@ func (p *program) add(ctx context.Context, cmd *cobra.Command, f *addFlags, sub 
 	given := cmd.Flags().Changed("body")
 	if given {
 		var err error
-		if body, err = p.readBody(f.body); err != nil {
+		if body, err = p.readBody(ctx, f.body); err != nil {
 			return err
 		}
 	}
@@ -216,25 +214,17 @@ func (p *program) writeReceipt(r jobs.Receipt) error {
 }
 
 // readBody reads the body from where the flag says: itself, @FILE, or stdin.
-func (p *program) readBody(flag string) ([]byte, error) {
-	const limit = maxLineBytes
-	var in io.Reader
-	switch {
-	case flag == "-":
-		in = p.stdin
-	case strings.HasPrefix(flag, "@"):
-		f, err := os.Open(flag[1:])
-		if err != nil {
-			return nil, usagef("--body: %w", err)
-		}
-		defer f.Close() // only read from
-		in = f
-	default:
+func (p *program) readBody(ctx context.Context, flag string) ([]byte, error) {
+	path, named := strings.CutPrefix(flag, "@")
+	if !named && flag != "-" {
 		return []byte(flag), nil
 	}
-	body, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if named && path == "-" {
+		path = "./-" // a file of that name
+	}
+	body, err := p.readInput(ctx, path, maxLineBytes+1)
 	if err != nil {
-		return nil, usagef("--body: %w", err)
+		return nil, inputError(ctx, "--body", err)
 	}
 	return body, nil
 }

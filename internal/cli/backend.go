@@ -101,7 +101,7 @@ func (e *refusedError) Unwrap() error { return e.err }
 // closes it.
 func (p *program) open(ctx context.Context, a access) (backend, error) {
 	if p.server != "" {
-		return p.openServer()
+		return p.openServer(ctx)
 	}
 	return p.openRedis(ctx, a)
 }

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +87,7 @@ func (b *bulk) choose(ctx context.Context, on backend, p *program, cmd *cobra.Co
 	c := choice{verb: b.verb, words: &b.filter.FilterWords, states: b.states}
 	if !b.all {
 		var err error
-		if c.names, err = namedOperations(p.stdin, args); err != nil {
+		if c.names, err = p.namedOperations(ctx, args); err != nil {
 			return nil, err
 		}
 	}
@@ -98,14 +98,15 @@ func (b *bulk) choose(ctx context.Context, on backend, p *program, cmd *cobra.Co
 func (p *program) order(note string) operator.Order { return operator.Order{By: p.by(), Note: note} }
 
 // namedOperations reads the names; "-" stands for stdin, one a line.
-func namedOperations(stdin io.Reader, args []string) ([]jobs.ID, error) {
+func (p *program) namedOperations(ctx context.Context, args []string) ([]jobs.ID, error) {
 	where := func(i int) string { return "" }
 	if len(args) == 1 && args[0] == "-" {
-		var numbers []int
-		var err error
-		if args, numbers, err = namesOf(stdin); err != nil {
-			return nil, err
+		text, err := p.readInput(ctx, "-", 0)
+		if err != nil {
+			return nil, inputError(ctx, "read operations from stdin", err)
 		}
+		var numbers []int
+		args, numbers = namesOf(text)
 		where = func(i int) string { return fmt.Sprintf("line %d: ", numbers[i]) }
 	}
 	ids, err := operator.ParseIDs(args)
@@ -119,29 +120,28 @@ func namedOperations(stdin io.Reader, args []string) ([]jobs.ID, error) {
 	return ids, nil
 }
 
-func namesOf(r io.Reader) (names []string, numbers []int, err error) {
-	lines := bufio.NewScanner(r)
-	for n := 1; lines.Scan(); n++ {
-		name := strings.TrimSpace(lines.Text())
+// namesOf takes the lines that say something, and their numbers.
+func namesOf(text []byte) (names []string, numbers []int) {
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		name := strings.TrimSpace(string(line))
 		if name == "" || name[0] == '#' {
 			continue
 		}
 		names, numbers = append(names, name), append(numbers, n)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, nil, usagef("read operations from stdin: %w", err)
-	}
-	return names, numbers, nil
+	return names, numbers
 }
 
 // ask asks whether to go on. With --yes the answer is known.
-func (p *program) ask(question string) (bool, error) {
+func (p *program) ask(ctx context.Context, question string) (bool, error) {
 	if p.flags.yes {
 		return true, nil
 	}
 	_ = p.stdout.Flush() // it keeps its first error until the end
 	fmt.Fprintf(p.stderr, "%s [y/N] ", visible(question))
-	answer, err := p.stdin.ReadString('\n')
+	answer, err := await(ctx, func() (string, error) { return p.stdin.ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read the answer: %w", err)
 	}

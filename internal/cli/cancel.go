@@ -54,7 +54,7 @@ func (p *program) stop(ctx context.Context, cmd *cobra.Command, args []string, b
 		return err
 	}
 	defer on.close()
-	if goOn, err := p.ask(fmt.Sprintf("%s %s?", b.verb, count(set.count(), "operation"))); err != nil || !goOn {
+	if goOn, err := p.ask(ctx, fmt.Sprintf("%s %s?", b.verb, count(set.count(), "operation"))); err != nil || !goOn {
 		return declined(err)
 	}
 	report, err := end(set, ctx, p.order(b.note))

@@ -2,11 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -15,19 +15,10 @@ import (
 )
 
 // readFrom reads what --from names: a file, or stdin for "-".
-func (p *program) readFrom(path string) ([]byte, error) {
-	in := io.Reader(p.stdin)
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, usagef("--from: %w", err)
-		}
-		defer f.Close() // only read from
-		in = f
-	}
-	text, err := io.ReadAll(in)
+func (p *program) readFrom(ctx context.Context, path string) ([]byte, error) {
+	text, err := p.readInput(ctx, path, 0)
 	if err != nil {
-		return nil, usagef("--from %s: %w", path, err)
+		return nil, inputError(ctx, "--from", err)
 	}
 	return bytes.TrimPrefix(text, byteOrderMark), nil
 }

@@ -35,9 +35,9 @@ func (p *program) importCommand() *cobra.Command {
 func (p *program) importFile(ctx context.Context, path, rejectsPath string) (err error) {
 	in, size := io.Reader(p.stdin), int64(-1)
 	if path != "-" {
-		f, err := os.Open(path)
+		f, err := await(ctx, func() (*os.File, error) { return os.Open(path) })
 		if err != nil {
-			return usagef("import: %w", err)
+			return inputError(ctx, "import", err)
 		}
 		defer f.Close() // only read from
 		info, err := f.Stat()

@@ -42,12 +42,12 @@ func (p *program) reconcileCommand() *cobra.Command {
 }
 
 // operations reads the command line, or the file it names.
-func (f *reconcileFlags) operations(p *program, args []string) ([]namedAt, []operator.Fault, error) {
+func (f *reconcileFlags) operations(ctx context.Context, p *program, args []string) ([]namedAt, []operator.Fault, error) {
 	switch {
 	case f.from != "" && len(args) > 0:
 		return nil, nil, usagef("--from names the operations: name none beside it")
 	case f.from != "":
-		text, err := p.readFrom(f.from)
+		text, err := p.readFrom(ctx, f.from)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -64,7 +64,7 @@ func (f *reconcileFlags) operations(p *program, args []string) ([]namedAt, []ope
 	case slices.Contains(args, "-") && len(args) > 1:
 		return nil, nil, usagef("- reads all operations from stdin: name no others beside it")
 	}
-	ids, err := namedOperations(p.stdin, args)
+	ids, err := p.namedOperations(ctx, args)
 	out := make([]namedAt, len(ids))
 	for i, id := range ids {
 		out[i] = namedAt{id: id}
@@ -83,7 +83,7 @@ func (p *program) reconcile(ctx context.Context, args []string, f *reconcileFlag
 			return usagef("--first-sent-at %q is not an RFC 3339 instant such as 2026-11-30T09:14:00Z", f.firstSentAt)
 		}
 	}
-	named, faults, err := f.operations(p, args)
+	named, faults, err := f.operations(ctx, p, args)
 	if err != nil {
 		return err
 	}

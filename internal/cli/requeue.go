@@ -74,7 +74,7 @@ func (p *program) requeue(ctx context.Context, cmd *cobra.Command, args []string
 		}
 		return p.writeDryRun(would)
 	}
-	if goOn, err := p.ask(requeueQuestion(set.count(), plan)); err != nil || !goOn {
+	if goOn, err := p.ask(ctx, requeueQuestion(set.count(), plan)); err != nil || !goOn {
 		return declined(err)
 	}
 	order := p.order(b.note)

@@ -54,7 +54,7 @@ func (p *program) resolveCommand() *cobra.Command {
 }
 
 // findings reads the command line, or the file it names.
-func (f *resolveFlags) findings(p *program, args []string) ([]operator.Finding, []operator.Fault, error) {
+func (f *resolveFlags) findings(ctx context.Context, p *program, args []string) ([]operator.Finding, []operator.Fault, error) {
 	verdicts := 0
 	verdict := ledger.Resolution("")
 	for v, given := range map[ledger.Resolution]bool{ledger.ResolvedApplied: f.applied, ledger.ResolvedNotApplied: f.notApplied, ledger.WrittenOff: f.writtenOff} {
@@ -70,7 +70,7 @@ func (f *resolveFlags) findings(p *program, args []string) ([]operator.Finding, 
 		if len(args) > 0 || verdicts > 0 || f.ref != "" {
 			return nil, nil, usagef("--from names operations, verdicts and refs itself: give none beside it")
 		}
-		text, err := p.readFrom(f.from)
+		text, err := p.readFrom(ctx, f.from)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -93,7 +93,7 @@ func (f *resolveFlags) findings(p *program, args []string) ([]operator.Finding, 
 	if err := operator.CheckRef(f.ref); err != nil {
 		return nil, nil, usagef("--ref: %w", err)
 	}
-	ids, err := namedOperations(p.stdin, args)
+	ids, err := p.namedOperations(ctx, args)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +141,7 @@ func parseFinding(cell func(string) string) (operator.Finding, error) {
 }
 
 func (p *program) resolve(ctx context.Context, args []string, f *resolveFlags) error {
-	found, faults, err := f.findings(p, args)
+	found, faults, err := f.findings(ctx, p, args)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 // Run runs one command line and returns the exit code. It blocks until the command
-// is done, its time limit passed or ctx ended, and leaves no goroutine behind
-// except, when ctx ends during an import, one that reads stdin.
+// is done, its time limit passed or ctx ended, and leaves no goroutine behind except,
+// when its time is over while it waits for input, one that waits for that.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
 	p := newProgram(stdin, stdout, stderr, getenv)
 	return p.run(ctx, args)

@@ -71,8 +71,8 @@ func (p *program) checkTokenFile(cmd *cobra.Command) error {
 }
 
 // openServer makes ready to ask a worker; it asks nothing yet.
-func (p *program) openServer() (backend, error) {
-	token, err := p.token()
+func (p *program) openServer(ctx context.Context) (backend, error) {
+	token, err := p.token(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (p *program) openServer() (backend, error) {
 }
 
 // token reads the token from the file that is named; "" without one.
-func (p *program) token() (string, error) {
+func (p *program) token(ctx context.Context) (string, error) {
 	path, from := p.getenv("REDRIVE_TOKEN_FILE"), "REDRIVE_TOKEN_FILE"
 	if p.flags.tokenFile != "" {
 		path, from = p.flags.tokenFile, "--token-file"
@@ -95,14 +95,21 @@ func (p *program) token() (string, error) {
 	case "-":
 		return "", usagef("%s: a token is read from a file; - (stdin) is none", from)
 	}
-	token, shared, err := remote.ReadToken(path)
-	if err != nil {
-		return "", usagef("%s: %w", from, err)
+	type read struct {
+		token  string
+		shared bool
 	}
-	if shared {
+	got, err := await(ctx, func() (got read, err error) {
+		got.token, got.shared, err = remote.ReadToken(path)
+		return got, err
+	})
+	if err != nil {
+		return "", inputError(ctx, from, err)
+	}
+	if got.shared {
 		p.say("warning: others on this machine may read %s, which holds a token: chmod 600 %s", path, path)
 	}
-	return token, nil
+	return got.token, nil
 }
 
 func (s *atServer) close() {} // no connection outlives its request

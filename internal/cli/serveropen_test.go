@@ -91,3 +91,18 @@ func TestAnActionWhoseAnswerAProxySpoiltDidNotSayThatItMayHaveBeenDone(t *testin
 		})
 	}
 }
+
+func TestASubmissionThatIsWrongWasAnsweredOtherwiseBehindAServer(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		for _, deadline := range []string{"-5s", "xx"} {
+			got := b.must(exitUsage, "add", "charge/dl1", "--body", "{}", "--deadline="+deadline, "-o", "json")
+			receipt := into[jobs.Receipt](t, got)
+			if receipt.Answer != jobs.Refused || !strings.HasPrefix(receiptText(receipt), "refused: deadline: ") {
+				t.Errorf("--deadline=%s: %+v", deadline, receipt)
+			}
+			says(t, got.stderr, "enqueue: charge/dl1 refused: deadline: ")
+			hides(t, got.stderr, "may have been accepted", "deadline: deadline", "server ")
+		}
+	})
+}
