@@ -124,7 +124,9 @@ func (c *Client) finish() {
 
 func (c *Client) close() {
 	if c.spool != nil {
-		c.spool.close()
+		if err := c.spool.close(); err != nil {
+			c.o.Log.Error("spool not closed: hand-overs that stood in it may be lost", "spool", c.spool.path, "err", err)
+		}
 	}
 	if c.ownRDB {
 		_ = c.rdb.Close() // every call has ended

@@ -113,8 +113,8 @@ func TestAHandOverThatEndsAfterCloseIsSpooled(t *testing.T) {
 	}
 	if next, err := openSpool(b.spoolAt, c.o.Log); err != nil {
 		t.Errorf("the spool was not given back: %v", err)
-	} else {
-		next.close()
+	} else if err := next.close(); err != nil {
+		t.Error(err)
 	}
 }
 

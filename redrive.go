@@ -71,7 +71,9 @@ type Options struct {
 	Mode     Mode          // default Durable
 	WhenOpen WhenOpen      // default Defer
 	Reserve  time.Duration // of the caller's deadline, kept for the hand-over and an honest answer; 0: 200ms, below 0: none
-	Spool    string        // file for hand-overs that Redis did not take; "": none, and the error bears them alone
+	// Spool is a file for hand-overs that Redis did not take, of this client alone, which locks
+	// it; "": none, and the error bears them alone.
+	Spool string
 
 	Name string       // of the service, in audit and timeline; "": service@host
 	Log  *slog.Logger // nil: silent

@@ -6,10 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,73 +22,20 @@ const (
 	spoolTry   = 10 * time.Second
 )
 
-// spool is a file of submissions that Redis did not take, one a line as enqueue import
-// reads them. Whoever has it open delivers it; two processes need a file each.
+// spool keeps submissions that Redis did not take, one a line as enqueue import reads
+// them, and delivers them when it is back.
 type spool struct {
-	path string
-	log  *slog.Logger
-	lock *os.File
-
-	mu     sync.Mutex // guards file and size, and who writes it
-	file   *os.File
-	size   int64 // of its whole lines
+	*spoolFile
 	cancel context.CancelFunc
 	run    sync.WaitGroup
 }
 
 func openSpool(path string, log *slog.Logger) (*spool, error) {
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := openSpoolFile(path, log)
 	if err != nil {
 		return nil, fmt.Errorf("options: Spool: %w", err)
 	}
-	if err := lockFile(lock); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("options: Spool %s is in use by another process (%w): give each its own", path, err)
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
-	if err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("options: Spool: %w", err)
-	}
-	s := &spool{path: path, log: log, lock: lock, file: file}
-	if err := s.endLine(); err != nil {
-		s.close()
-		return nil, fmt.Errorf("options: Spool %s: %w", path, err)
-	}
-	return s, nil
-}
-
-// endLine closes a line that a crash cut: what follows it must not be lost with it.
-func (s *spool) endLine() error {
-	size, err := s.file.Seek(0, io.SeekEnd)
-	if s.size = size; err != nil || size == 0 {
-		return err
-	}
-	last := make([]byte, 1)
-	if _, err := s.file.ReadAt(last, size-1); err != nil || last[0] == '\n' {
-		return err
-	}
-	_, err = s.file.Write([]byte("\n"))
-	s.size++
-	return err
-}
-
-// add appends a line and returns once it is on the disk. What a full disk cut is taken
-// out again, at the latest before the next line.
-func (s *spool) add(line []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.file.Truncate(s.size); err != nil {
-		return err
-	}
-	if _, err := s.file.Write(append(bytes.Clone(line), '\n')); err != nil {
-		return errors.Join(err, s.file.Truncate(s.size))
-	}
-	if err := s.file.Sync(); err != nil {
-		return errors.Join(err, s.file.Truncate(s.size))
-	}
-	s.size += int64(len(line)) + 1
-	return nil
+	return &spool{spoolFile: file}, nil
 }
 
 func (s *spool) start(c *Client) {
@@ -112,9 +58,7 @@ func (s *spool) start(c *Client) {
 // refuses goes to <spool>.rejected with the reason: nobody would see it otherwise. What it
 // refuses for now stays, and holds nothing else up.
 func (s *spool) deliver(ctx context.Context, c *Client) error {
-	s.mu.Lock()
-	text, err := os.ReadFile(s.path)
-	s.mu.Unlock()
+	text, err := s.read()
 	if err != nil || len(text) == 0 {
 		return err
 	}
@@ -122,11 +66,10 @@ func (s *spool) deliver(ctx context.Context, c *Client) error {
 	if err != nil {
 		return err
 	}
-	var keep []byte
+	var answered [][]byte
 	var notYet []error
-	rest := text
-	for len(rest) > 0 {
-		line, after, whole := bytes.Cut(rest, []byte("\n"))
+	for line := range bytes.Lines(text) {
+		line, whole := bytes.CutSuffix(line, []byte(lineEnd))
 		if !whole {
 			break // somebody writes it now
 		}
@@ -142,15 +85,11 @@ func (s *spool) deliver(ctx context.Context, c *Client) error {
 		}
 		if later {
 			notYet = append(notYet, errors.New(why))
-			keep = append(append(keep, line...), '\n')
+			continue
 		}
-		rest = after
+		answered = append(answered, line)
 	}
-	keep = append(keep, rest...)
-	if len(keep) < len(text) {
-		notYet = append(notYet, s.replace(len(text), keep))
-	}
-	return errors.Join(notYet...)
+	return errors.Join(append(notYet, s.remove(answered))...)
 }
 
 // submitLine returns why a line was not taken ("": it was), and whether it may be later.
@@ -186,62 +125,17 @@ func submitLine(ctx context.Context, c *Client, store *ledger.Ledger, line []byt
 
 // reject keeps a line beside the spool, as enqueue import --rejects would.
 func (s *spool) reject(line []byte, why string) error {
-	f, err := os.OpenFile(s.path+".rejected", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(s.path+".rejected", os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "# %s\n%s\n", bytes.ReplaceAll([]byte(why), []byte("\n"), []byte(" ")), line)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// replace puts keep in the place of the first n bytes of the file, by a copy that takes
-// its place whole.
-func (s *spool) replace(n int, keep []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	text, err := os.ReadFile(s.path)
-	if err != nil {
-		return err
-	}
-	next := s.path + ".next"
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_RDWR|os.O_TRUNC|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	keep = append(keep, text[min(n, len(text)):]...)
-	if _, err := f.Write(keep); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := f.Sync(); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := os.Rename(next, s.path); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	// From here on this is the file, whatever else fails.
-	old := s.file
-	s.file, s.size = f, int64(len(keep))
-	return errors.Join(old.Close(), syncFolder(filepath.Dir(s.path)))
-}
-
-func syncFolder(name string) error {
-	dir, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	_, err = appendLine(f, fmt.Appendf(nil, "# %s\n%s", strings.ReplaceAll(why, lineEnd, " "), line))
+	return errors.Join(err, f.Close())
 }
 
 func (s *spool) stop() {
 	s.cancel()
 	s.run.Wait()
-}
-
-func (s *spool) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.file.Close() // every line was synced
-	_ = s.lock.Close()
 }
 
 // spooled keeps a submission that the ledger did not take, and says so.
