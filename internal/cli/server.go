@@ -134,7 +134,7 @@ func (s *atServer) kinds(ctx context.Context) (map[jobs.Kind]wire.Kind, error) {
 		return s.known, nil
 	}
 	var list items[wire.Kind]
-	if err := s.get(ctx, &list, nil, "kinds"); err != nil {
+	if err := s.getUpTo(ctx, maxConfiguredBytes, &list, nil, "kinds"); err != nil {
 		return nil, err
 	}
 	s.known = map[jobs.Kind]wire.Kind{}
@@ -149,13 +149,35 @@ type items[T any] struct {
 	Items []T `json:"items"`
 }
 
+// How much an answer may hold, generously: what is longer is none of Redrive's, and is not
+// gathered in memory. Where nothing is said it is [remote.Request]'s own bound.
+const (
+	maxConfiguredBytes = 4 << 20  // what grows with the configuration: kinds, dependencies, counts of them
+	maxOneBytes        = 8 << 20  // an operation with its timeline
+	maxRevealedBytes   = 48 << 20 // the same with what its attempts, up to 1000, were answered
+	maxReportBytes     = 48 << 20 // a bulk action, with what became of each operation
+	maxListedBytes     = 16 << 10 // each operation of a list
+	maxExportedBytes   = 1 << 20  // each submission of an export: its body, with escapes
+	maxEntryBytes      = 8 << 10  // each entry of the audit, each batch: its note, with escapes
+)
+
 func (s *atServer) get(ctx context.Context, into any, query map[string][]string, path ...string) error {
-	_, err := s.client.Ask(ctx, remote.Request{Method: http.MethodGet, Path: path, Query: query}, into)
+	return s.getUpTo(ctx, 0, into, query, path...)
+}
+
+// getUpTo is get of an answer that may have most bytes.
+func (s *atServer) getUpTo(ctx context.Context, most int, into any, query map[string][]string, path ...string) error {
+	_, err := s.client.Ask(ctx, remote.Request{Method: http.MethodGet, Path: path, Query: query, MaxAnswerBytes: int64(most)}, into)
 	return asWord(err)
 }
 
 func (s *atServer) post(ctx context.Context, into, body any, path ...string) error {
-	_, err := s.client.Ask(ctx, remote.Request{Method: http.MethodPost, Path: path, Body: body}, into)
+	return s.postUpTo(ctx, 0, into, body, path...)
+}
+
+// postUpTo is post with an answer that may have most bytes.
+func (s *atServer) postUpTo(ctx context.Context, most int, into, body any, path ...string) error {
+	_, err := s.client.Ask(ctx, remote.Request{Method: http.MethodPost, Path: path, Body: body, MaxAnswerBytes: int64(most)}, into)
 	return asWord(err)
 }
 

@@ -90,7 +90,7 @@ func (s *atServer) stopBatch(ctx context.Context, id string, order operator.Orde
 		Items   []operator.Result `json:"items"`
 		Problem *remote.Problem   `json:"problem"`
 	}
-	err := s.post(ctx, &done, orderBody{order.Note}, "batches", id, "stop")
+	err := s.postUpTo(ctx, maxReportBytes, &done, orderBody{order.Note}, "batches", id, "stop")
 	if noSuchBatch(err) {
 		return operator.Stopped{}, noBatch(s, id)
 	}
@@ -162,7 +162,7 @@ func (s *atServer) choose(ctx context.Context, c choice) (chosen, error) {
 		route = "cancel"
 	}
 	var found bulkDone
-	if err := s.post(ctx, &found, body, bulkRoutes[route]...); err != nil {
+	if err := s.postUpTo(ctx, maxReportBytes, &found, body, bulkRoutes[route]...); err != nil {
 		return nil, err
 	}
 	set.n = found.Chosen
@@ -223,7 +223,7 @@ func (c *serverSet) dryRun(ctx context.Context, w operator.RequeueWords) (operat
 	body.take(w)
 	body.DryRun = true
 	var done bulkDone
-	if err := c.s.post(ctx, &done, body, bulkRoutes["requeue"]...); err != nil {
+	if err := c.s.postUpTo(ctx, maxReportBytes, &done, body, bulkRoutes["requeue"]...); err != nil {
 		return operator.DryRun{}, err
 	}
 	if done.DryRun == nil {

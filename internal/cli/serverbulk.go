@@ -61,7 +61,7 @@ func (s *atServer) inParts(ctx context.Context, verb string, n int, order operat
 // part makes one request and adds what it came to.
 func (s *atServer) part(ctx context.Context, all *parts, verb string, order operator.Order, body any, route ...string) (more bool, err error) {
 	var done bulkDone
-	if err := s.post(ctx, &done, body, route...); err != nil {
+	if err := s.postUpTo(ctx, maxReportBytes, &done, body, route...); err != nil {
 		return false, ifOpen(err, "it may have been done, or go on in the worker: enqueue batch list tells, and the same command again goes on with the rest")
 	}
 	if !done.Over {
@@ -149,7 +149,7 @@ func (s *atServer) outcome(ctx context.Context, b *operator.BatchProgress, begun
 	var done bulkDone
 	var err error
 	for range outcomeLooks { // it is written down a moment after the batch is over
-		if err = s.get(ctx, &done, nil, "batches", b.ID, "outcome"); err == nil {
+		if err = s.getUpTo(ctx, maxReportBytes, &done, nil, "batches", b.ID, "outcome"); err == nil {
 			done.More = begun.More
 			return done, nil
 		}

@@ -108,7 +108,7 @@ func (s *atServer) list(ctx context.Context, w *operator.FilterWords) (page, err
 			q.Set("cursor", out.NextCursor)
 		}
 		var part page
-		if err := s.get(ctx, &part, q, "operations"); err != nil {
+		if err := s.getUpTo(ctx, max(most, 16)*maxListedBytes, &part, q, "operations"); err != nil {
 			return out, err
 		}
 		if out.NextCursor != "" && out.NextCursor == part.NextCursor {
@@ -125,7 +125,7 @@ func (s *atServer) countDead(ctx context.Context, w *operator.FilterWords) (dead
 		deadGroups
 		Complete bool `json:"complete"`
 	}
-	if err := s.get(ctx, &out, queryOf(w), "dead-letters", "stats"); err != nil {
+	if err := s.getUpTo(ctx, maxConfiguredBytes, &out, queryOf(w), "dead-letters", "stats"); err != nil {
 		return deadGroups{}, err
 	}
 	if !out.Complete {
@@ -139,8 +139,9 @@ func (s *atServer) show(ctx context.Context, name string, reveal bool) ([]shown,
 	if err != nil {
 		return nil, err
 	}
-	query := map[string][]string{}
+	query, most := map[string][]string{}, maxOneBytes
 	if reveal {
+		most = maxRevealedBytes
 		query["reveal"] = []string{"true"}
 	}
 	var ids []jobs.ID
@@ -154,7 +155,7 @@ func (s *atServer) show(ctx context.Context, name string, reveal bool) ([]shown,
 	var out []shown
 	for _, id := range ids {
 		var item shown
-		err := s.get(ctx, &item.OperationView, query, "operations", string(id.Kind), string(id.Key))
+		err := s.getUpTo(ctx, most, &item.OperationView, query, "operations", string(id.Kind), string(id.Key))
 		switch {
 		case remote.Is(err, remote.NotFound):
 			continue
@@ -190,7 +191,7 @@ func (s *atServer) export(ctx context.Context, w *operator.FilterWords, take fun
 			} `json:"left_out"`
 			NextCursor string `json:"next_cursor"`
 		}
-		if err := s.get(ctx, &part, q, "dead-letters", "export"); err != nil {
+		if err := s.getUpTo(ctx, maxExportPage*maxExportedBytes, &part, q, "dead-letters", "export"); err != nil {
 			return err
 		}
 		for _, l := range part.Left {
@@ -223,7 +224,7 @@ func (s *atServer) gates(ctx context.Context, names []string) ([]wire.Gate, erro
 		return out, nil
 	}
 	var all items[wire.Gate]
-	if err := s.get(ctx, &all, nil, "dependencies"); err != nil {
+	if err := s.getUpTo(ctx, maxConfiguredBytes, &all, nil, "dependencies"); err != nil {
 		return nil, err
 	}
 	if len(all.Items) == 0 {
@@ -234,7 +235,7 @@ func (s *atServer) gates(ctx context.Context, names []string) ([]wire.Gate, erro
 
 func (s *atServer) stats(ctx context.Context) (wire.Stats, error) {
 	var out wire.Stats
-	err := s.get(ctx, &out, nil, "stats")
+	err := s.getUpTo(ctx, maxConfiguredBytes, &out, nil, "stats")
 	return out, err
 }
 
@@ -252,7 +253,7 @@ func (s *atServer) audit(ctx context.Context, about, since string, limit int64) 
 		q.Set("dependency", about)
 	}
 	var out items[ledger.AuditEntry]
-	err := s.get(ctx, &out, q, "audit")
+	err := s.getUpTo(ctx, max(int(limit), 32)*maxEntryBytes, &out, q, "audit")
 	return out.Items, err
 }
 
@@ -265,7 +266,7 @@ func (s *atServer) batches(ctx context.Context, since string, limit int) ([]*ope
 		q.Set("since", whenText(since))
 	}
 	var out items[*operator.Batch]
-	err := s.get(ctx, &out, q, "batches")
+	err := s.getUpTo(ctx, max(limit, 32)*maxEntryBytes, &out, q, "batches")
 	return out.Items, err
 }
 

@@ -106,3 +106,47 @@ func TestASubmissionThatIsWrongWasAnsweredOtherwiseBehindAServer(t *testing.T) {
 		}
 	})
 }
+
+func TestAServiceThatSpeaksNoHTTPOrAPortThatCannotBeWasSomethingToTryAgain(t *testing.T) {
+	t.Parallel()
+	b := served(t, nil)
+	instead(t, b, func(*http.Request, string) bool { return true }, func(w http.ResponseWriter) {
+		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			fmt.Fprint(conn, "SSH-2.0-OpenSSH_9.9\r\n")
+			_ = conn.Close()
+		}
+	})
+	for _, args := range everyCommand {
+		got := b.runWith(`{"kind":"charge","key":"a","body":{}}`, args...)
+		if got.code != exitError || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, want %d: %q", strings.Join(args, " "), got.code, exitError, got.stderr)
+		}
+		says(t, got.stderr, "does not answer in HTTP")
+	}
+	says(t, b.must(exitUsage, "list", "--server", "http://127.0.0.1:99999").stderr, "--server: it has the port 99999")
+}
+
+// The greatest page of the longest operations that the tests can make is no endless answer.
+func TestALongListAndALongReportFitIntoTheirBounds(t *testing.T) {
+	t.Parallel()
+	b := served(t, nil)
+	var subs []jobs.Submission
+	for i := range 20 {
+		s := submission("charge", fmt.Sprintf("%s%03d", strings.Repeat("k", 190), i), 1)
+		s.Body = []byte(fmt.Sprintf(`{"amount":1,"currency":"GBP","x":%q}`, strings.Repeat("<", jobs.MaxBodyBytes/2)))
+		s.IdempotencyKey, s.CorrelationID = strings.Repeat("i", 200), strings.Repeat("c", 200)
+		subs = append(subs, s)
+	}
+	b.submit(subs...)
+	for _, s := range subs {
+		b.attempt(s.ID().String(), decline(402, strings.Repeat("e", 2000)))
+	}
+	b.must(exitOK, "list", "--limit", "0")
+	b.must(exitOK, "show", subs[0].ID().String(), "--reveal")
+	if got := b.must(exitOK, "dlq", "export"); strings.Count(got.stdout, "\n") != len(subs) {
+		t.Errorf("%d lines exported, want %d", strings.Count(got.stdout, "\n"), len(subs))
+	}
+	b.must(exitOK, "dlq", "requeue", "--all-matching", "-y", "--note", strings.Repeat("n", 1000))
+	b.must(exitOK, "audit", "--limit", "1000")
+	b.must(exitOK, "batch", "list")
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -24,6 +25,8 @@ func parseAddress(text string) (address, error) {
 		return address{}, errors.New("not a URL such as https://redrive.example: it must begin with https:// or http://")
 	case u.Hostname() == "":
 		return address{}, errors.New("not a URL such as https://redrive.example: it names no host")
+	case !validPort(u):
+		return address{}, fmt.Errorf("it has the port %s: ports go from 1 to 65535", u.Port())
 	case u.User != nil:
 		return address{}, errors.New("it holds a user or password: a token is read from a file (--token-file)")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
@@ -32,6 +35,15 @@ func parseAddress(text string) (address, error) {
 	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
 	u.RawPath = ""
 	return address{u}, nil
+}
+
+// validPort reports whether the port of a URL can be; none is that of the scheme.
+func validPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return true
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	return err == nil && port > 0
 }
 
 func (a address) String() string { return a.url.String() }

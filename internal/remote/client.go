@@ -28,7 +28,9 @@ const (
 	// answers within api.timeout, which is 5 min at most, or not at all.
 	askTimeout = 6 * time.Minute
 
-	maxAnswerBytes  = 256 << 20
+	// defaultAnswerBytes bounds an answer of which no more is to be expected.
+	defaultAnswerBytes = 256 << 10
+
 	maxProblemBytes = 1 << 20
 	maxHeaderBytes  = 64 << 10
 
@@ -84,13 +86,16 @@ func New(o Options) (*Client, error) {
 	}
 	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dialer.DialContext(ctx, network, addr)
-		if err == nil && at.url.Scheme == "http" && o.Token != "" {
+		if err != nil {
+			return nil, err
+		}
+		if at.url.Scheme == "http" && o.Token != "" {
 			if err = checkLocal(c); err != nil {
 				_ = c.Close() // nothing was sent
 				return nil, err
 			}
 		}
-		return c, err
+		return newAskedConn(c), nil
 	}
 	return &Client{at: at, token: o.Token, agent: o.Agent, http: &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
@@ -121,6 +126,8 @@ type Request struct {
 	Path   []string   // below /v1, not escaped yet: a segment may hold a slash
 	Query  url.Values // nil: none
 	Body   any        // sent as JSON, a [Raw] as it is; nil: none
+	// MaxAnswerBytes bounds the answer of Ask, which is held in memory; 0: 256 KiB.
+	MaxAnswerBytes int64
 }
 
 // Raw is JSON that is sent byte for byte.
@@ -152,12 +159,13 @@ func (c *Client) Ask(ctx context.Context, r Request, into any) (status int, err 
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusAccepted {
 		return 0, c.strange(resp.StatusCode, "it answers "+statusText(resp.StatusCode)+", which Redrive's API does not")
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
+	most := cmp.Or(r.MaxAnswerBytes, defaultAnswerBytes)
+	text, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	switch {
 	case err != nil:
 		return 0, c.unanswered(err, true)
-	case len(text) > maxAnswerBytes:
-		return 0, c.strange(resp.StatusCode, fmt.Sprintf("its answer has no end: more than %d bytes", maxAnswerBytes))
+	case int64(len(text)) > most:
+		return 0, c.strange(resp.StatusCode, fmt.Sprintf("its answer has more than %d bytes, which Redrive's API does not send here", most))
 	case into == nil:
 		return resp.StatusCode, nil
 	}
@@ -202,8 +210,12 @@ func isCut(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.
 // send makes the request and returns the answer to one that was done. The caller closes
 // its body.
 func (c *Client) send(ctx context.Context, r Request, header http.Header, body io.Reader, takes, gives string) (*http.Response, error) {
-	var reached atomic.Bool // a connection was there: the request may have arrived
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached.Store(true) }})
+	var answered atomic.Bool             // a byte came back
+	var reached atomic.Pointer[net.Conn] // the connection, once it is there: the request may have arrived
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:              func(got httptrace.GotConnInfo) { reached.Store(&got.Conn) },
+		GotFirstResponseByte: func() { answered.Store(true) },
+	})
 	req, err := http.NewRequestWithContext(ctx, r.Method, c.urlOf(r), body)
 	if err != nil {
 		return nil, fmt.Errorf("make a request: %w", err)
@@ -222,7 +234,15 @@ func (c *Client) send(ctx context.Context, r Request, header http.Header, body i
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unanswered(err, reached.Load())
+		conn := reached.Load()
+		lost := c.unanswered(err, conn != nil)
+		switch {
+		case conn == nil || !answered.Load() || ctx.Err() != nil || lost.network():
+			return nil, lost
+		case endedEarly(*conn): // half a line of a header is no header
+			return nil, c.unanswered(io.ErrUnexpectedEOF, true)
+		}
+		return nil, c.strange(0, "it does not answer in HTTP: is it another service?")
 	}
 	c.readClock(resp.Header)
 	if err := c.check(resp, gives); err != nil {
@@ -294,7 +314,7 @@ func (c *Client) strange(status int, what string) error {
 	return &StrangeError{Server: c.Server(), Status: status, What: what}
 }
 
-func (c *Client) unanswered(err error, sent bool) error {
+func (c *Client) unanswered(err error, sent bool) *UnansweredError {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) { // it repeats the URL, whose query may hold what a person typed
 		err = wrapped.Err

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -121,12 +120,23 @@ func (e *UnansweredError) why() string {
 		return "its certificate is not valid: " + invalid.Error()
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return "it does not speak TLS: is it http:// instead of https://?"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case e.cut():
 		return "the connection was cut before the whole answer was there"
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errIdle), errors.As(err, &timeout) && timeout.Timeout():
 		return "no answer in time"
 	}
 	return e.Err.Error()
+}
+
+// network reports whether the way to the server failed, and not what came along it.
+func (e *UnansweredError) network() bool {
+	var network net.Error
+	return e.cut() || errors.As(e.Err, &network) || e.Certificate()
+}
+
+// cut reports whether the connection ended on the way.
+func (e *UnansweredError) cut() bool {
+	return isCut(e.Err) || errors.Is(e.Err, syscall.ECONNRESET) || errors.Is(e.Err, syscall.EPIPE)
 }
 
 // Certificate reports whether the way to the server failed for its certificate or for
