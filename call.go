@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -38,15 +39,19 @@ type ReadFunc func(ctx context.Context) (Reply, error)
 // deadline of ctx is looked at before the budget is asked; a Retry-After beyond ten seconds
 // counts as past it. When Redis does not answer nothing is retried, and for half a second
 // it is not asked again. What a reply with a status means is the built-in table's and the
-// configured rules' word.
+// configured rules' word. [*Invalid], before anything is sent: a dependency that is not known,
+// also after another look at what workers have published; no read.
 func (c *Client) Call(ctx context.Context, dependency string, read ReadFunc) (Reply, error) {
 	if err := c.underway.enter(ctx); err != nil {
 		return Reply{}, err
 	}
 	defer c.underway.leave()
 	k := caller{c: c, dep: jobs.Dependency(dependency), timeout: callTimeout, minResponse: 0}
-	if err := jobs.CheckName(dependency); err != nil {
-		return Reply{}, invalid(fmt.Errorf("dependency: %w", err))
+	if read == nil {
+		return Reply{}, invalid(errors.New("read is nil"))
+	}
+	if err := c.knows(ctx, k.dep); err != nil {
+		return Reply{}, err
 	}
 	c.mu.Lock()
 	for _, spec := range c.specs {

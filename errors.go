@@ -65,7 +65,8 @@ func (e *Clash) Error() string {
 	return fmt.Sprintf("redrive: %s/%s is taken by another request, which differs in %s", e.Receipt.Kind, e.Receipt.Key, strings.Join(e.Receipt.Differs, ", "))
 }
 
-// Invalid is returned for an operation that the ledger does not take. Nothing was sent.
+// Invalid is returned for an operation that the ledger does not take, and for an argument that
+// cannot be, such as a kind or dependency that is not known. Nothing was sent.
 type Invalid struct {
 	Receipt Receipt // zero when the operation itself is wrong
 	Err     error

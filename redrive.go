@@ -99,6 +99,7 @@ type Client struct {
 	hub    *hub
 	budget *denials
 	clock  clock
+	again  lookAgain
 	random func() float64
 
 	underway  *underway
@@ -123,10 +124,14 @@ const (
 // shared budget, delivers the spool, and follows events while somebody waits. [Client.Close]
 // ends all that. A Redis that is away, or not fit, is an error only where the kinds are the
 // workers' published ones; else New waits a second for it at most, and what needs it looks
-// again. Kinds that are published later are not known. An error is a kind that is bound to
+// again. Kinds that are published later are known once [Client.Call] or a [Client.Transport] has
+// looked for a dependency that was not. An error is a kind that is bound to
 // another dependency, which has operations of it. ctx bounds New alone. Errors name the
 // option that is wrong.
 func New(ctx context.Context, o Options) (*Client, error) {
+	if ctx == nil {
+		return nil, errors.New("redrive: ctx is nil")
+	}
 	c, err := build(o)
 	if err != nil {
 		return nil, fmt.Errorf("redrive: %w", err)
@@ -272,7 +277,7 @@ func (c *Client) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	specs, wait := published, 0
+	specs, wait := published, replicasOf(published)
 	if c.config != nil {
 		specs, wait = specsOf(c.config), c.config.Redis.WaitReplicas
 		for name, spec := range specs {
@@ -283,10 +288,6 @@ func (c *Client) ready(ctx context.Context) error {
 		}
 		if err := c.ledger.BindKinds(ctx, slices.Collect(maps.Values(specs))); err != nil {
 			return err
-		}
-	} else {
-		for _, spec := range published {
-			wait = max(wait, spec.WaitReplicas)
 		}
 	}
 	c.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"redrive/internal/attempt"
@@ -19,7 +20,7 @@ import (
 // net/http would repeat by itself on a connection that has died comes back as an error. (A
 // POST without a body but with an Idempotency-Key goes out in chunks for that, of which
 // there are none.)
-// After [Client.Close] calls go on, and are not counted.
+// Each call of a dependency that is not known ends with [*Invalid] before it is sent. After [Client.Close] calls go on, and are not counted.
 // base nil: [http.DefaultTransport]. Do not use it below [Client.Do] or [Client.Call],
 // which count themselves.
 func (c *Client) Transport(dependency string, base http.RoundTripper) http.RoundTripper {
@@ -33,10 +34,21 @@ type countingTransport struct {
 	c    *Client
 	dep  jobs.Dependency
 	base http.RoundTripper
+
+	known atomic.Bool // dep is: what is known once stays so
 }
 
 // RoundTrip makes the call and counts it.
 func (t *countingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !t.known.Load() {
+		if err := t.c.knows(req.Context(), t.dep); err != nil {
+			if req.Body != nil {
+				_ = req.Body.Close() // as a RoundTripper must
+			}
+			return nil, err
+		}
+		t.known.Store(true)
+	}
 	once := req.Clone(req.Context())
 	once.GetBody = nil // nothing may rewind the body,
 	if (once.Body == nil || once.Body == http.NoBody) && repeatedByNetHTTP(once) {
