@@ -58,16 +58,16 @@ func (s *spool) start(c *Client) {
 // refuses goes to <spool>.rejected with the reason: nobody would see it otherwise. What it
 // refuses for now stays, and holds nothing else up.
 func (s *spool) deliver(ctx context.Context, c *Client) error {
-	text, err := s.read()
-	if err != nil || len(text) == 0 {
-		return err
+	text, unheld := s.read()
+	if len(text) == 0 {
+		return unheld
 	}
 	store, err := c.store(ctx)
 	if err != nil {
-		return err
+		return errors.Join(unheld, err)
 	}
 	var answered [][]byte
-	var notYet []error
+	notYet := []error{unheld}
 	for line := range bytes.Lines(text) {
 		line, whole := bytes.CutSuffix(line, []byte(lineEnd))
 		if !whole {
@@ -89,7 +89,10 @@ func (s *spool) deliver(ctx context.Context, c *Client) error {
 		}
 		answered = append(answered, line)
 	}
-	return errors.Join(append(notYet, s.remove(answered))...)
+	if err := s.remove(answered); unheld == nil { // else it is the same again
+		notYet = append(notYet, err)
+	}
+	return errors.Join(notYet...)
 }
 
 // submitLine returns why a line was not taken ("": it was), and whether it may be later.

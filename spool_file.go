@@ -19,9 +19,10 @@ type spoolFile struct {
 	path string // without symbolic links
 	log  *slog.Logger
 
-	mu   sync.Mutex // guards file and size, and who writes it
+	mu   sync.Mutex // guards the rest, and who writes the file
 	file *os.File
-	size int64 // when it was last looked at: less means that somebody cut it
+	size int64    // when it was last looked at: less means that somebody cut it
+	done [][]byte // lines that are to be removed and could not be yet
 }
 
 const (
@@ -158,7 +159,7 @@ func (s *spoolFile) carry() error {
 	if err != nil {
 		return err
 	}
-	text, err := readAll(s.file)
+	text, err := s.left()
 	if err == nil && len(text) > 0 {
 		s.size, err = appendLine(next, bytes.TrimSuffix(text, []byte(lineEnd)))
 	}
@@ -167,7 +168,7 @@ func (s *spoolFile) carry() error {
 	}
 	s.log.Warn("spool was removed or replaced by somebody else: what stood in it is carried over", "spool", s.path, "bytes", len(text))
 	old := s.file
-	s.file = next
+	s.file, s.done = next, nil
 	if len(text) == 0 {
 		s.size = 0
 	}
@@ -185,28 +186,37 @@ func (s *spoolFile) endLine() error {
 	return err
 }
 
-// read returns all that stands there.
+// read returns what stands there. With an error it can be some text all the same: that of a
+// file whose name is another client's now. Nobody else can read it.
 func (s *spoolFile) read() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.hold(); err != nil {
-		return nil, err
-	}
-	return readAll(s.file)
+	err := s.hold()
+	text, unread := s.left()
+	return text, errors.Join(err, unread)
+}
+
+// left is what stands in the open file but for what is to be removed. s.mu is held.
+func (s *spoolFile) left() ([]byte, error) {
+	text, err := readAll(s.file)
+	return without(text, s.done), err
 }
 
 // remove takes out one line for each that is given, and no other, by a copy that takes the
-// file's place whole.
+// file's place whole. With an error they are not read again, and go with the next ones.
 func (s *spoolFile) remove(lines [][]byte) error {
-	if len(lines) == 0 {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, line := range lines {
+		s.done = append(s.done, bytes.Clone(line)) // they are parts of all that was read
+	}
+	if len(s.done) == 0 {
+		return nil
+	}
 	if err := s.hold(); err != nil {
 		return err
 	}
-	text, err := readAll(s.file)
+	keep, err := s.left()
 	if err != nil {
 		return err
 	}
@@ -218,7 +228,6 @@ func (s *spoolFile) remove(lines [][]byte) error {
 	if err != nil {
 		return err
 	}
-	keep := without(text, lines)
 	err = lockFile(f) // before it has the name: nobody may get in between
 	if err == nil {
 		_, err = f.Write(keep)
@@ -234,12 +243,15 @@ func (s *spoolFile) remove(lines [][]byte) error {
 	}
 	// From here on this is the file, whatever else fails.
 	old := s.file
-	s.file, s.size = f, int64(len(keep))
+	s.file, s.size, s.done = f, int64(len(keep)), nil
 	return errors.Join(old.Close(), syncFolder(filepath.Dir(s.path)))
 }
 
 // without is the text less one line for each that is given.
 func without(text []byte, lines [][]byte) []byte {
+	if len(lines) == 0 {
+		return text
+	}
 	out := make(map[string]int, len(lines))
 	for _, line := range lines {
 		out[string(line)]++
@@ -260,9 +272,9 @@ func without(text []byte, lines [][]byte) []byte {
 func (s *spoolFile) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var err error
-	if s.size > 0 {
-		err = s.hold()
+	text, err := s.left()
+	if len(text) > 0 {
+		err = errors.Join(err, s.hold())
 	}
 	return errors.Join(err, s.file.Close())
 }

@@ -172,6 +172,46 @@ func TestWhatCannotBeSpooledIsNotSaidToBe(t *testing.T) {
 	}
 }
 
+// Lines of a spool whose name another client took were lost with the process.
+func TestASpoolWhoseNameIsAnothersIsDeliveredAllTheSame(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	s := spoolIn(t, "spool")
+	for _, key := range []string{"c-1", "c-2"} {
+		if err := s.add(fmt.Appendf(nil, `{"kind":"charge","key":%q,"body_text":"{}","deadline":"2h"}`, key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.add([]byte("garbage")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(s.path); err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := openSpool(s.path, slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time there is nothing left to deliver or to reject
+		if err := s.deliver(t.Context(), b.Client); err == nil {
+			t.Error("it does not say that its file is another client's")
+		}
+	}
+	for _, key := range []string{"c-1", "c-2"} {
+		if _, err := b.Get(t.Context(), "charge", key); err != nil {
+			t.Error(err)
+		}
+	}
+	if text, err := os.ReadFile(s.path + ".rejected"); err != nil || strings.Count(string(text), "garbage\n") != 1 {
+		t.Errorf("rejected: %q, %v", text, err)
+	}
+	theirs.close()
+	if err := s.add([]byte("more")); err != nil {
+		t.Fatal(err)
+	}
+	s.wantText(t, "more\n")
+}
+
 // Only what was delivered goes, whatever became of the file meanwhile.
 func TestOnlyWhatWasDeliveredLeavesTheSpool(t *testing.T) {
 	t.Parallel()
