@@ -120,12 +120,12 @@ func (w *goldenWorld) inOrder(args ...string) printed {
 // golden compares what was printed; where things are known is said in one way.
 func (w *goldenWorld) golden(t *testing.T, name, got string) {
 	t.Helper()
-	got = serverSays.ReplaceAllString(got, "enqueue: $1 in namespace rd:")
+	got = serverSays.ReplaceAllString(got, "enqueue: $1 in namespace rd: $2")
 	golden(t, name, strings.ReplaceAll(got, w.where, "in namespace rd"))
 }
 
 // serverSays is how it is told that a server knows no dependency of a name.
-var serverSays = regexp.MustCompile(`enqueue: server http://[0-9.:]+: (no dependency "[a-z]+"):`)
+var serverSays = regexp.MustCompile(`enqueue: (no dependency "[a-z]+"): (.*) \(http://[0-9.:]+\)`)
 
 // inSomeOrder sorts the lines of what several hands did at one instant.
 func inSomeOrder(transcript string) string {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"redrive/internal/redistest"
 )
 
 // blocked runs a command line in front of a stdin that says nothing, and ends it once it
@@ -98,4 +100,53 @@ func TestATokenComesThroughAPipe(t *testing.T) {
 	if err := <-wrote; err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAnEmptyRejectsFileOfAKilledImportWasInTheWay(t *testing.T) {
+	t.Parallel()
+	_, client := redistest.Mini(t)
+	b := setup(t, client)
+	wrong := `{"kind":"charge"}` + "\n"
+	rejects := filepath.Join(t.TempDir(), "rejects")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(rejects, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	b.mustWith(exitUsage, wrong, "import", "-", "--rejects", rejects)
+	text, err := os.ReadFile(rejects)
+	if err != nil || !strings.Contains(string(text), wrong) {
+		t.Fatalf("%q %v", text, err)
+	}
+	if info, err := os.Stat(rejects); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v: others may read it", info.Mode(), err)
+	}
+	says(t, b.mustWith(exitUsage, wrong, "import", "-", "--rejects", rejects).stderr, "--rejects", "file exists")
+	if again, err := os.ReadFile(rejects); err != nil || string(again) != string(text) {
+		t.Errorf("it was overwritten: %q %v", again, err)
+	}
+
+	// One that is at work has an empty file too, until there is something in it.
+	if err := os.Remove(rejects); err != nil {
+		t.Fatal(err)
+	}
+	other, err := createRejects(rejects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(t, b.mustWith(exitUsage, wrong, "import", "-", "--rejects", rejects).stderr, "file exists")
+	if err := other.write(1, "x", []byte(wrong)); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.close(); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	write("")
+	if err := os.Symlink(rejects, link); err != nil {
+		t.Fatal(err)
+	}
+	says(t, b.mustWith(exitUsage, wrong, "import", "-", "--rejects", link).stderr, "file exists")
 }

@@ -3,8 +3,10 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -20,16 +22,53 @@ type rejects struct {
 }
 
 // createRejects never overwrites: a file of that name may be the last import's, or
-// the very file that is being imported. "" makes none.
+// the very file that is being imported. An empty one, which an import that was killed
+// leaves behind, is taken over. "" makes none.
 func createRejects(path string) (*rejects, error) {
 	if path == "" {
 		return nil, nil
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		if f, err = takeOver(path, err); err != nil {
+			return nil, usagef("--rejects: %w", err)
+		}
+	case err != nil:
 		return nil, usagef("--rejects: %w", err)
+	default:
+		_ = lockFile(f) // against being taken over while it is empty; where files cannot be locked none is
 	}
 	return &rejects{path: path, file: f, w: bufio.NewWriter(f)}, nil
+}
+
+// takeOver opens a file that is there already if it is empty and nobody writes it; else
+// the error is exists.
+func takeOver(path string, exists error) (_ *os.File, err error) {
+	empty := func(info fs.FileInfo) bool { return info.Mode().IsRegular() && info.Size() == 0 }
+	if info, err := os.Lstat(path); err != nil || !empty(info) { // what is no file, such as a pipe, is not even opened
+		return nil, exists
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, exists
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close() // nothing was written
+		}
+	}()
+	if err := lockFile(f); err != nil {
+		return nil, exists // an import is at work that has rejected nothing yet
+	}
+	ours, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if there, err := os.Lstat(path); err != nil || !os.SameFile(ours, there) || !empty(ours) { // that import has ended meanwhile
+		return nil, exists
+	}
+	return f, f.Chmod(0o600)
 }
 
 func (r *rejects) write(number int, why string, raw []byte) error {

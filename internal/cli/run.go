@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"redrive/internal/ledger"
+	"redrive/internal/remote"
 )
 
 // Run runs one command line and returns the exit code. It blocks until the command
@@ -122,7 +123,11 @@ func (p *program) storeText(err error) string {
 	if errors.As(err, &n) {
 		err, note = n.err, "; "+n.note
 	}
-	if fromServer(err) {
+	var answer *remote.Problem
+	switch {
+	case errors.As(err, &answer) && answersRequest(answer):
+		return answer.Words() + " (" + answer.Server + ")" + note
+	case fromServer(err):
 		return err.Error() + note
 	}
 	text := ledger.Explain(err)

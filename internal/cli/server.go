@@ -200,14 +200,20 @@ func (s *atServer) unknownKind(kind jobs.Kind) error {
 // asWord tells of a word that a server refused as the command line knows it.
 func asWord(err error) error {
 	var p *remote.Problem
-	if !errors.As(err, &p) || p.Name() != remote.Invalid || len(p.Errors) != 1 {
+	if !errors.As(err, &p) || p.Name() != remote.Invalid || len(p.Errors) == 0 {
 		return err
 	}
 	place := p.Errors[0]
-	field := place.Location[strings.LastIndexByte(place.Location, '.')+1:]
-	if !slices.Contains(operator.Fields, operator.Field(field)) {
+	in, field, _ := strings.Cut(place.Location, ".")
+	if in != "query" && in != "body" || field == "" {
 		return err
 	}
-	text := strings.TrimPrefix(strings.TrimPrefix(place.Message, field), ":")
-	return &failure{exitUsage, fmt.Errorf("--%s: %s (%s)", strings.ReplaceAll(field, "_", "-"), strings.TrimSpace(text), p.Server)}
+	text := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(place.Message, field), ":"))
+	if slices.Contains(operator.Fields, operator.Field(field)) || slices.Contains(otherFlags, field) {
+		field = "--" + strings.ReplaceAll(field, "_", "-")
+	}
+	return &failure{exitUsage, fmt.Errorf("%s: %s (%s)", field, text, p.Server)}
 }
+
+// otherFlags are the fields of requests that are flags, beside those of package operator.
+var otherFlags = []string{"cursor", "for", "credential", "batch", "error", "first_sent_at"}

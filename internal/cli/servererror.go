@@ -23,6 +23,16 @@ func ifOpen(err error, note string) error {
 	return &noted{err, note}
 }
 
+// answersRequest reports whether a problem is about what was asked, as Redis would have
+// it too, and not about the server: its words come first, then.
+func answersRequest(p *remote.Problem) bool {
+	switch serverCode(p) {
+	case exitUsage, exitNotFound, exitConflict:
+		return true
+	}
+	return false
+}
+
 // serverCode says how the program ends for what a server answered: as it would end for
 // the same on Redis itself.
 func serverCode(err error) int {

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"redrive/internal/config"
+	"redrive/internal/httpapi"
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/redistest"
 )
 
 // everyChange is each command that changes something, with what it says where nobody
@@ -149,4 +152,43 @@ func TestALongListAndALongReportFitIntoTheirBounds(t *testing.T) {
 	b.must(exitOK, "dlq", "requeue", "--all-matching", "-y", "--note", strings.Repeat("n", 1000))
 	b.must(exitOK, "audit", "--limit", "1000")
 	b.must(exitOK, "batch", "list")
+}
+
+func TestWhatIsAnsweredToTheRequestHadTheServerInFront(t *testing.T) {
+	t.Parallel()
+	b := served(t, nil)
+	at := " (" + b.env["REDRIVE_SERVER"] + ")\n"
+	for command, want := range map[string]string{
+		"list --cursor xx": `enqueue: --cursor: not a cursor that a list returned: "xx"` + at,
+		"gate none":        `enqueue: no dependency "none": bank, payrail are known` + at,
+		"resume payrail --credential m1 --note x": `enqueue: credential "m1" of payrail is not paused: none is` + at,
+	} {
+		if got := b.run(line(command)...); got.stderr != want {
+			t.Errorf("%s: %q, want %q", command, got.stderr, want)
+		}
+	}
+}
+
+func TestWhoLacksTheRoleWasToldToAddTheSameAgainLater(t *testing.T) {
+	t.Parallel()
+	b := served(t, func(a *httpapi.API) { a.Tokens[0].Roles = []config.Role{config.RoleRead} })
+	got := b.must(exitError, "add", "charge/a", "--body", "{}")
+	says(t, got.stderr, "has not the role submit", "nothing was written")
+	hides(t, got.stderr, "later")
+}
+
+func TestThatNothingWasWrittenWasSaidTwice(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Server(t)
+	client := srv.Client(t)
+	b := setup(t, client)
+	b.serve(nil)
+	if err := client.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	got := b.must(exitAgain, "add", "charge/new", "--body", "{}")
+	if strings.Count(got.stderr, "nothing was written") != 1 {
+		t.Error(got.stderr)
+	}
+	says(t, got.stderr, "add the same again later")
 }

@@ -174,7 +174,8 @@ func (d *door) guard(u rule) func(huma.Context, func(huma.Context)) {
 			next(c)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithValue(c.Context(), lateKey{}, d.late(r.Method)), d.Limits.Timeout)
+		ctx := context.WithValue(context.WithValue(c.Context(), lateKey{}, d.late(r.Method)), looksKey{}, looks(r.Method))
+		ctx, cancel := context.WithTimeout(ctx, d.Limits.Timeout)
 		defer cancel()
 		control := http.NewResponseController(w)
 		now := time.Now()
@@ -204,9 +205,14 @@ func (d *door) guard(u rule) func(huma.Context, func(huma.Context)) {
 
 type lateKey struct{}
 
+// looksKey leads to whether a request changes nothing.
+type looksKey struct{}
+
+func looks(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
 // late is how a request is answered that ran out of time.
 func (d *door) late(method string) *Problem {
-	if method == http.MethodGet || method == http.MethodHead {
+	if looks(method) {
 		return timedOut.because("it took longer than api.timeout, which is %s: narrow the filter, or ask for fewer at a time", d.Limits.Timeout)
 	}
 	return timedOut.because("it took longer than api.timeout, which is %s: it may have been made all the same", d.Limits.Timeout)

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"redrive/internal/jobs"
+	"redrive/internal/ledger"
 	"redrive/internal/operator"
 )
 
@@ -134,6 +135,9 @@ func (d *door) problem(ctx context.Context, err error) *Problem {
 		return lateOf(ctx)
 	}
 	p, unknown := problemOf(err)
+	if looks, _ := ctx.Value(looksKey{}).(bool); looks && fromRedis(err) && p.Type == problemURN+redisAway.name {
+		p = redisAway.because("%s", ledger.Explain(err)) // there is no change that may have been made
+	}
 	if unknown {
 		d.log.ErrorContext(ctx, "a request met an error that nobody expected", "err", err)
 	}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -76,12 +77,12 @@ func Is(err error, names ...string) bool {
 // Name is which problem it is, such as not-found.
 func (p *Problem) Name() string { return strings.TrimPrefix(p.Type, problemURN) }
 
+// Words tell what is so, without the server.
+func (p *Problem) Words() string { return cmp.Or(p.Detail, p.Title) }
+
 // Error tells the server, what is so, and when to try again.
 func (p *Problem) Error() string {
-	text := fmt.Sprintf("server %s: %s", p.Server, p.Detail)
-	if p.Detail == "" {
-		text += p.Title
-	}
+	text := fmt.Sprintf("server %s: %s", p.Server, p.Words())
 	if p.RetryAfter > 0 {
 		text += fmt.Sprintf(" (try again in %s)", p.RetryAfter)
 	}
