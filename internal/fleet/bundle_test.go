@@ -31,12 +31,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const dep = jobs.Dependency("payrail")
 
 // The budget is as it is by default. The lane, which is beside the bound, is shut until
-// the gateway is back.
+// the gateway is back. An outage of a minute must not use up the attempts of what is tried every other second.
 const yaml = `redis: {url: '%s', namespace: fleet}
 dependencies:
   payrail: {base_url: '%s', timeout: 2s, slots: 30, max_in_flight: 0, drain: {max_per_second: 0}%s}
 operations:
-  charge: {dependency: payrail, idempotency: keyed, backoff: {base: 200ms, cap: 2s}, request: {method: POST, path: /v1/charges}}
+  charge: {dependency: payrail, idempotency: keyed, max_attempts: 1000, backoff: {base: 200ms, cap: 2s}, request: {method: POST, path: /v1/charges}}
 `
 
 // noBreaker leaves the budget alone against the outage.
