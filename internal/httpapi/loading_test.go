@@ -110,15 +110,21 @@ func readCommand(in *bufio.Reader) ([]byte, error) {
 	return out, nil
 }
 
-func TestARedisThatRestartsAndLoadsIsSaidByEveryRouteAndComesBack(t *testing.T) {
-	t.Parallel()
+// startBehind is an API of little patience, whose Redis it reaches through a between.
+func startBehind(t *testing.T) (*between, *apiBundle) {
+	t.Helper()
 	between := newBetween(t, redistest.Server(t).Addr())
 	client, err := ledger.Connect("redis://"+between.listener.Addr().String(), ledger.ConnectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	b := startAPI(t, client, func(a *API) { a.Limits.Timeout = 700 * time.Millisecond })
+	return between, startAPI(t, client, func(a *API) { a.Limits.Timeout = 700 * time.Millisecond })
+}
+
+func TestARedisThatRestartsAndLoadsIsSaidByEveryRouteAndComesBack(t *testing.T) {
+	t.Parallel()
+	between, b := startBehind(t)
 	b.submit(`{"kind":"charge","key":"o-1","body":{}}`)
 	b.submit(`{"kind":"payout","key":"o-2","body":{}}`)
 	b.dead("d-1", false)
@@ -156,13 +162,7 @@ func TestARedisThatRestartsAndLoadsIsSaidByEveryRouteAndComesBack(t *testing.T) 
 // An import during which Redis goes away says how far it came, and the same again goes on.
 func TestAnImportDuringWhichRedisGoesAwayIsRepeatedWhole(t *testing.T) {
 	t.Parallel()
-	between := newBetween(t, redistest.Server(t).Addr())
-	client, err := ledger.Connect("redis://"+between.listener.Addr().String(), ledger.ConnectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	b := startAPI(t, client, func(a *API) { a.Limits.Timeout = 700 * time.Millisecond })
+	between, b := startBehind(t)
 	body, feed := io.Pipe()
 	defer feed.Close()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", b.url+"/v1/operations:import", body)

@@ -179,6 +179,16 @@ func (o Order) actor(ctx context.Context) (ledger.Actor, error) {
 	return ledger.Actor{By: callerOf(ctx).name, Note: o.Note}, nil
 }
 
+// target is where an operation is that something is done to, and what its kind is; of one
+// that nobody knows nothing, so that its record is kept for ever.
+func (d *door) target(ctx context.Context, id jobs.ID) (ledger.Place, jobs.KindSpec, error) {
+	place, spec, err := d.kinds.place(ctx, id)
+	if err != nil || spec == nil {
+		return place, jobs.KindSpec{}, err
+	}
+	return place, *spec, nil
+}
+
 type cancelInput struct {
 	OperationPath
 	Body Order
@@ -193,13 +203,9 @@ func (d *door) cancel(ctx context.Context, in *cancelInput) (*answered[Done], er
 	if err != nil {
 		return nil, err
 	}
-	place, spec, err := d.kinds.place(ctx, id)
+	place, of, err := d.target(ctx, id)
 	if err != nil {
 		return nil, err
-	}
-	var of jobs.KindSpec // of a kind that nobody knows the record is kept for ever
-	if spec != nil {
-		of = *spec
 	}
 	done, err := d.storeFor(of).Cancel(ctx, place.Dependency, id, of.Retention, who)
 	if err != nil {

@@ -58,13 +58,9 @@ func (d *door) resolve(ctx context.Context, in *resolveInput) (*answered[Done], 
 	if err != nil {
 		return nil, err
 	}
-	place, spec, err := d.kinds.place(ctx, id)
+	place, of, err := d.target(ctx, id)
 	if err != nil {
 		return nil, err
-	}
-	var of jobs.KindSpec // of a kind that nobody knows the record is kept for ever
-	if spec != nil {
-		of = *spec
 	}
 	done, err := d.storeFor(of).Resolve(ctx, place.Dependency, id, found.Verdict, found.Ref, of.Retention, who)
 	if err != nil {
