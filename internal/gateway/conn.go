@@ -35,11 +35,12 @@ type conn struct {
 	late     func() bool          // may the first byte no longer go?
 	timeLeft func() time.Duration // until the attempt's end
 	given    func() bool          // has the attempt been given up?
-	begun    chan struct{}        // closed under mu when the first write is let through, or by end
+	begun    chan struct{}        // closed under mu when the first write has returned, or by end
 
 	mu sync.Mutex // guards everything below
 	report
-	ended bool
+	released bool // begun is closed
+	ended    bool
 }
 
 // report is what happened on a connection, application bytes only.
@@ -71,6 +72,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.written += int64(n)
+	c.release()
 	if err == nil {
 		return n, nil
 	}
@@ -107,8 +109,15 @@ func (c *conn) start() error {
 		return errTooLate
 	}
 	c.started, c.below = true, c.tcp.written.Load()
-	close(c.begun)
 	return nil
+}
+
+// release lets reads through. The caller holds mu.
+func (c *conn) release() {
+	if !c.released {
+		c.released = true
+		close(c.begun)
+	}
 }
 
 // sent returns how many bytes of the request may have left. Part of a TLS record
@@ -124,9 +133,10 @@ func (c *conn) sent() int64 {
 	return c.tcp.written.Load() - c.below
 }
 
-// Read holds back what comes before the request has begun to leave: the transport
-// would take it for an answer to nothing, and log it. That the other side closed
-// is passed on at once, for then nothing needs to be sent.
+// Read holds back what comes before the first part of the request has left: the
+// transport would take it for an answer to nothing and log it, or, with the write
+// let through and not yet made, take it for the answer and cut the write. That the
+// other side closed is passed on at once, for then nothing needs to be sent.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
@@ -162,9 +172,7 @@ func (c *conn) end(whole bool) error {
 		return nil
 	}
 	c.ended = true
-	if !c.started {
-		close(c.begun)
-	}
+	c.release()
 	if whole && c.writeError == nil {
 		if err := c.tcp.SetDeadline(time.Time{}); err == nil {
 			return c.Conn.Close()

@@ -188,10 +188,10 @@ func afterRequest(do func(*peer)) func(*peer) {
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{\"id\":\"ch_1\"}"
 
-// testCall is a charge to the server, begun now, with a second to send and answer.
 // patience is the timeout of a call whose end another thing decides: however slow the machine, it is not the timeout.
 const patience = 20 * time.Second
 
+// testCall is a charge to the server, begun now.
 func testCall(base string) Call {
 	return Call{
 		Request: jobs.Request{Method: "POST", Path: "/v1/charges", ContentType: "application/json",

@@ -50,11 +50,12 @@ func (c *Client) send(ctx context.Context, call Call) (a Answer) {
 		a.WireBytes = x.end(whole)
 	}()
 
-	wrote := make(chan struct{}) // closed by the transport when it has written all
+	wrote := make(chan error, 1) // what the transport says of its writing, once
 	req = req.WithContext(httptrace.WithClientTrace(attempt, &httptrace.ClientTrace{
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
-			if info.Err == nil {
-				close(wrote)
+			select {
+			case wrote <- info.Err:
+			default:
 			}
 		},
 	}))
@@ -65,7 +66,7 @@ func (c *Client) send(ctx context.Context, call Call) (a Answer) {
 		how := ending{
 			cancelled: errors.Is(ctx.Err(), context.Canceled),
 			timedOut:  attempt.Err() != nil,
-			wroteAll:  closedWithin(wrote, 0),
+			wroteAll:  wroteAll(wrote, 0),
 			err:       err,
 		}
 		if !x.connected() {
@@ -74,28 +75,37 @@ func (c *Client) send(ctx context.Context, call Call) (a Answer) {
 		}
 		return x.failure(how)
 	}
-	defer resp.Body.Close()
 	a = answered(resp, time.Now())
-	whole = !a.Sample.BodyCut && a.Sample.Status != http.StatusSwitchingProtocols && closedWithin(wrote, wroteWait)
+	_ = resp.Body.Close() // the transport goes on writing a large request until then
+	sentAll := wroteAll(wrote, wroteWait)
+	if saw, _ := x.conn.snapshot(); saw.writeError != nil {
+		sentAll = false // the transport was not told: it looks for an answer then
+	}
+	whole = sentAll && !a.Sample.BodyCut && a.Sample.Status != http.StatusSwitchingProtocols
+	if !sentAll && a.Sample.Status/100 == 2 {
+		// Nobody can have done what was not asked in full.
+		a = failed(policy.PhaseWriteCut, fmt.Errorf("status %d came before the request was written", a.Sample.Status))
+	}
 	return a
 }
 
 // wroteWait is for the transport's writer to say that it is done: an answer can
-// overtake it. It is the time net/http itself allows for the same.
-const wroteWait = 50 * time.Millisecond
+// overtake it. It is needed in full only when the writer never began.
+const wroteWait = time.Second
 
-func closedWithin(ch <-chan struct{}, d time.Duration) bool {
+// wroteAll reports whether the transport says within d that it wrote the whole request.
+func wroteAll(wrote <-chan error, d time.Duration) bool {
 	select {
-	case <-ch:
-		return true
+	case err := <-wrote:
+		return err == nil
 	default:
 	}
 	if d <= 0 {
 		return false
 	}
 	select {
-	case <-ch:
-		return true
+	case err := <-wrote:
+		return err == nil
 	case <-time.After(d):
 		return false
 	}

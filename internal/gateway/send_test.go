@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -238,6 +239,66 @@ func TestAnEarlyAnswerIsNotLostToTheWriteError(t *testing.T) {
 	if rows["H413"] < calls {
 		t.Errorf("%v, want H413 in each of %d calls", rows, calls)
 	}
+}
+
+// A 2xx that comes while most of the request is still here speaks of another one.
+func TestASuccessBeforeTheWholeRequestIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"no body":       "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+		"a body":        okAnswer,
+		"a body, cut":   "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{\"id\":",
+		"no end marked": "HTTP/1.1 200 OK\r\n\r\n{\"id\":1}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startFault(t, nil, func(p *peer) {
+				if _, err := p.in.ReadString('\n'); err != nil {
+					return
+				}
+				p.say(answer)
+				if name == "no end marked" || name == "a body, cut" {
+					_ = p.raw.CloseWrite()
+				}
+				<-t.Context().Done() // nothing more is read
+			})
+			call := testCall(s.url())
+			call.Request.Body = bigBody(16 << 20) // more than both kernels hold
+			a := New(Options{}).Send(t.Context(), call)
+			if c := checkAnswer(t, a); c.Row != "N10" || c.Outcome != jobs.OutcomeUnknown || a.WireBytes == 0 {
+				t.Errorf("row %s, outcome %s, %d bytes sent (%s), want N10 and unknown", c.Row, c.Outcome, a.WireBytes, a.Err)
+			}
+		})
+	}
+}
+
+// An answer that lay there before the request was taken for the answer when the
+// first write had been let through and not yet made: the write was cut, and the
+// gateway saw nothing of what it had "answered".
+func TestAnAnswerIsNotReadBeforeTheFirstWriteHasReturned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe() // a write returns when the other side has read it
+		tcp := &counted{Conn: ours}
+		c := &conn{Conn: tcp, tcp: tcp, begun: make(chan struct{}), late: func() bool { return false },
+			timeLeft: func() time.Duration { return time.Second }, given: func() bool { return false }}
+		var wrote, read atomic.Bool
+		go func() { _, _ = theirs.Write([]byte("HTTP/1.1 503 Busy")) }() // ended by the read below
+		go func() { _, _ = c.Read(make([]byte, 64)); read.Store(true) }()
+		go func() { _, _ = c.Write([]byte("POST")); wrote.Store(true) }()
+		synctest.Wait()
+		if wrote.Load() || read.Load() {
+			t.Errorf("with nothing taken: written %v, answer read %v, want neither", wrote.Load(), read.Load())
+		}
+		if _, err := io.ReadFull(theirs, make([]byte, 4)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !wrote.Load() || !read.Load() {
+			t.Errorf("with all taken: written %v, answer read %v, want both", wrote.Load(), read.Load())
+		}
+		_ = c.end(false)
+	})
 }
 
 // halfRecord is a TLS session whose first record breaks off on its way out.

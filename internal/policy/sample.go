@@ -21,7 +21,7 @@ const (
 	PhaseClientCertificate   Phase = "client_certificate"   // the server refused our certificate, or wants one
 	PhaseNotWritten          Phase = "not_written"          // connected, and not one application byte was written
 	PhaseTooLate             Phase = "too_late"             // connected, and the send window was over: we wrote nothing
-	PhaseWriteCut            Phase = "write_cut"            // a write failed part-way
+	PhaseWriteCut            Phase = "write_cut"            // a write failed part-way, or a 2xx came before all was written
 	PhaseNoAnswer            Phase = "no_answer"            // all was written, then the connection ended without a byte of answer
 	PhaseAnswerTimeout       Phase = "answer_timeout"       // no complete header of an answer in time
 	PhaseCancelledSent       Phase = "cancelled_sent"       // we cancelled it after the first application byte
