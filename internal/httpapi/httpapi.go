@@ -68,8 +68,8 @@ func Serve(l net.Listener, o Options) *Server {
 		door:     d,
 		done:     make(chan struct{}),
 	}
-	s.http.TLSConfig = o.TLS
-	go s.serve() // ended by Close, which waits for done
+	s.http.TLSConfig = o.TLS.Clone() // net/http adds to it, and another server may use it too
+	go s.serve()                     // ended by Close, which waits for done
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,4 +121,30 @@ func TestStreamsWorkOverHTTP2(t *testing.T) {
 		t.Errorf("event %+v", e)
 	}
 	b.post("/v1/operations", `{"kind":"charge","key":"o-1"`).is(t, "over HTTP/2", malformed)
+}
+
+// Two servers of one process wrote into the TLS configuration that both were given.
+func TestServingLeavesTheTLSConfigurationAlone(t *testing.T) {
+	t.Parallel()
+	b := setupAPI(t)
+	dir := t.TempDir()
+	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
+	tlstest.Write(t, files.Cert, files.Key, tlstest.Loopback(1))
+	c, err := LoadTLS(files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, end := b.logged(c)
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) // it is our own
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := conn.ConnectionState().NegotiatedProtocol; got != "h2" {
+		t.Errorf("the server speaks %q, want h2", got)
+	}
+	conn.Close()
+	end()
+	if len(c.NextProtos) != 0 {
+		t.Errorf("the caller's configuration speaks %v now", c.NextProtos)
+	}
 }
