@@ -89,12 +89,12 @@ func (a *Attempt) send(ctx context.Context) (gateway.Answer, Reply, error) {
 }
 
 // seen is what came of the attempt: what Send saw, where the sender returned just that, or
-// panicked. The attempt is over with it.
-func (a *Attempt) seen(reply Reply, err error, took time.Duration, panicked bool) gateway.Answer {
+// did not return. The attempt is over with it.
+func (a *Attempt) seen(reply Reply, err error, took time.Duration, returned bool) gateway.Answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.used = true
-	if panicked && a.answer != nil {
+	if !returned && a.answer != nil {
 		return *a.answer
 	}
 	if a.answer != nil && reply.Status == a.reply.Status && (err == nil) == (a.err == nil) && (err == nil || errors.Is(err, a.err)) {
@@ -113,8 +113,11 @@ func credentialOf(name string) string {
 	return name
 }
 
-// call makes the one call and says what was seen of it.
-func (d *doing) call(ctx context.Context, request jobs.Request) (Reply, gateway.Answer) {
+// settleFunc writes down what was seen of an attempt, and says what Do returns of it.
+type settleFunc func(Reply, gateway.Answer) (*Reply, error)
+
+// call makes the one call and has settle write down what was seen of it.
+func (d *doing) call(ctx context.Context, request jobs.Request, settle settleFunc) (*Reply, error) {
 	span := d.c.tracer.Attempt(tracing.About{Dependency: d.spec.Dependency, ID: d.s.ID(), Correlation: d.s.CorrelationID, Traceparent: d.s.Traceparent}, 1, d.started)
 	request.Traceparent = span.Traceparent()
 	limit := d.timeout
@@ -124,7 +127,7 @@ func (d *doing) call(ctx context.Context, request jobs.Request) (Reply, gateway.
 	if limit < terms.MS(d.spec.MinResponseMS) {
 		answer := gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseTooLate}, Err: "too little time was left for the attempt"}
 		span.EndAttempt(jobs.OutcomeNotSent, jobs.ClassOther, "", 0, answer.Err)
-		return Reply{}, answer
+		return settle(Reply{}, answer)
 	}
 	a := &Attempt{Operation: d.o, IdempotencyKey: request.IdempotencyKey, Header: http.Header{}, c: d.c, spec: d.spec, request: request,
 		sendBy: min(policy.SendWindow, d.deadline-terms.MS(d.spec.MinResponseMS)), timeout: limit, started: d.started}
@@ -136,25 +139,42 @@ func (d *doing) call(ctx context.Context, request jobs.Request) (Reply, gateway.
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	reply, err := d.sendGuarded(ctx, a)
-	answer := a.seen(reply, err, time.Since(d.started), d.panicked != nil)
-	if d.c.tracer != nil {
-		cl := policy.Classify(answer.Sample, d.spec.Idempotency)
-		span.EndAttempt(cl.Outcome, cl.Class, cl.Verdict, reply.Status, answer.Err)
-	}
-	return reply, answer
+	return d.sendGuarded(ctx, a, func(reply Reply, err error, returned bool) (*Reply, error) {
+		answer := a.seen(reply, err, time.Since(d.started), returned)
+		if d.c.tracer != nil {
+			cl := policy.Classify(answer.Sample, d.spec.Idempotency)
+			span.EndAttempt(cl.Outcome, cl.Class, cl.Verdict, reply.Status, answer.Err)
+		}
+		return settle(reply, answer)
+	})
 }
 
-// sendGuarded turns a panic of the caller's code into an unknown outcome: what it sent
-// before must be found again. The panic goes on once that is written.
-func (d *doing) sendGuarded(ctx context.Context, a *Attempt) (reply Reply, err error) {
+// sendGuarded has the sender make the call, and ended told what came of it. A sender that
+// does not return (it panics, or ends its goroutine as t.FailNow does) may have sent before:
+// that is an unknown outcome, and must be found again. So ended is told of it on the way out,
+// where the panic, or the end of the goroutine, goes on after that.
+func (d *doing) sendGuarded(ctx context.Context, a *Attempt, ended func(_ Reply, _ error, returned bool) (*Reply, error)) (*Reply, error) {
+	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			d.panicked, reply, err = p, Reply{}, errors.New("the sender panicked")
-			d.c.o.Log.ErrorContext(ctx, "the sender of an attempt panicked: its outcome is unknown", "operation", d.s.ID().String())
+		if returned {
+			return
 		}
+		d.c.o.Log.ErrorContext(ctx, "the sender of an attempt did not return, it panicked or ended its goroutine: the outcome is unknown", "operation", d.s.ID().String())
+		_, err := ended(Reply{}, errors.New("the sender did not return"), false)
+		d.untold(ctx, err)
 	}()
-	return d.send(ctx, a)
+	reply, err := d.send(ctx, a)
+	returned = true
+	return ended(reply, err, true)
+}
+
+// untold ends a Do that returns to nobody.
+func (d *doing) untold(ctx context.Context, err error) {
+	d.endSpan(err)
+	var kept *HandoverError
+	if errors.As(err, &kept) && !kept.Spooled {
+		d.c.o.Log.ErrorContext(ctx, "an operation of unknown outcome could not be handed over, and nobody knows of it", "operation", d.s.ID().String(), "err", err)
+	}
 }
 
 func (d *doing) judge(g *ledger.Grant, answer gateway.Answer) ledger.Result {

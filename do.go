@@ -64,15 +64,7 @@ func (c *Client) Do(ctx context.Context, o Operation, send SendFunc) (*Reply, er
 	span := c.begin(ctx, s, spec)
 	d := &doing{c: c, o: o, spec: spec, s: s, send: send, span: span, durable: c.o.Mode == Durable}
 	reply, err := d.do(ctx)
-	answer := jobs.Accepted
-	var deferred *Deferred
-	if err != nil && !errors.As(err, &deferred) {
-		answer = jobs.Refused
-	}
-	span.EndSubmit(answer, err)
-	if d.panicked != nil {
-		panic(d.panicked) // what it may have sent is written down
-	}
+	d.endSpan(err)
 	return reply, err
 }
 
@@ -90,10 +82,19 @@ type doing struct {
 	began    time.Time
 	deadline time.Duration // until the operation's, from began
 	started  time.Time     // of the call, or of the step that must be younger than it
-	panicked any           // what the sender panicked with; nil: it did not
 
 	// unsettled is the run id of a write-ahead that Redis may have run; "": there is none.
 	unsettled string
+}
+
+// endSpan ends the operation's span with what Do comes to.
+func (d *doing) endSpan(err error) {
+	answer := jobs.Accepted
+	var deferred *Deferred
+	if err != nil && !errors.As(err, &deferred) {
+		answer = jobs.Refused
+	}
+	d.span.EndSubmit(answer, err)
 }
 
 func (d *doing) do(ctx context.Context) (*Reply, error) {
@@ -258,7 +259,13 @@ func (d *doing) known(ctx context.Context, r Receipt) (*Reply, error) {
 
 // granted makes the call that was written ahead and writes what came of it.
 func (d *doing) granted(ctx context.Context, g *ledger.Grant, receipt Receipt) (*Reply, error) {
-	reply, answer := d.call(ctx, g.Request)
+	return d.call(ctx, g.Request, func(reply Reply, answer gateway.Answer) (*Reply, error) {
+		return d.settleGranted(ctx, g, receipt, reply, answer)
+	})
+}
+
+// settleGranted writes what came of a call that was written ahead.
+func (d *doing) settleGranted(ctx context.Context, g *ledger.Grant, receipt Receipt, reply Reply, answer gateway.Answer) (*Reply, error) {
 	res := d.judge(g, answer)
 	res.Told = true
 	f, err := d.finish(ctx, g, res)
@@ -295,7 +302,13 @@ func (d *doing) finishWithin() time.Duration { return max(d.c.o.Reserve, 100*tim
 // light makes the call without having written anything, and hands over what failed.
 func (d *doing) light(ctx context.Context, request jobs.Request) (*Reply, error) {
 	d.started = time.Now()
-	reply, answer := d.call(ctx, request)
+	return d.call(ctx, request, func(reply Reply, answer gateway.Answer) (*Reply, error) {
+		return d.settleLight(ctx, request, reply, answer)
+	})
+}
+
+// settleLight hands over what failed of a call that was not written ahead.
+func (d *doing) settleLight(ctx context.Context, request jobs.Request, reply Reply, answer gateway.Answer) (*Reply, error) {
 	safe := time.Duration(0)
 	switch d.spec.Idempotency {
 	case jobs.IdempotencyNatural:
@@ -310,9 +323,9 @@ func (d *doing) light(ctx context.Context, request jobs.Request) (*Reply, error)
 	}
 	if d.unsettled != "" {
 		// It may be written ahead all the same: then this was its attempt.
-		told := res
-		told.Told = true
-		finish := func(ctx context.Context) error { _, err := d.finish(ctx, g, told); return err }
+		own := res
+		own.Told = true
+		finish := func(ctx context.Context) error { _, err := d.finish(ctx, g, own); return err }
 		d.c.late.add(finish)
 		d.c.late.addAfter(tooLate, finish)
 	}

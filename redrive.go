@@ -72,7 +72,8 @@ type Options struct {
 	WhenOpen WhenOpen      // default Defer
 	Reserve  time.Duration // of the caller's deadline, kept for the hand-over and an honest answer; 0: 200ms, below 0: none
 	// Spool is a file for hand-overs that Redis did not take, of this client alone, which locks
-	// it; "": none, and the error bears them alone.
+	// it; "": none, and the error bears them alone. Where it cannot be locked, as on Windows,
+	// [New] refuses it.
 	Spool string
 
 	Name string       // of the service, in audit and timeline; "": service@host

@@ -32,6 +32,9 @@ const (
 )
 
 func openSpoolFile(path string, log *slog.Logger) (*spoolFile, error) {
+	if err := canLock(); err != nil {
+		return nil, err
+	}
 	file, err := openLocked(path)
 	if err != nil {
 		return nil, err

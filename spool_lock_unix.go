@@ -1,4 +1,4 @@
-//go:build unix
+//go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
 package redrive
 
@@ -6,6 +6,9 @@ import (
 	"os"
 	"syscall"
 )
+
+// canLock: a file can be held here for one client.
+func canLock() error { return nil }
 
 // lockFile holds the file for this process until it is closed, also by a crash. It is the
 // file that is held, whatever name it was opened by.

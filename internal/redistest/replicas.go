@@ -5,7 +5,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -55,24 +54,5 @@ func (r *Redis) awaitInfo(ok func(info string) bool) {
 			r.t.Fatalf("redis-server on port %s is not ready to be replicated within %v: %v\n%s", strconv.Itoa(r.p.port), followIn, err, info)
 		case <-time.After(5 * time.Millisecond):
 		}
-	}
-}
-
-// Freeze stops the server's process with SIGSTOP: its connections stay open, and
-// nothing is answered until [Redis.Thaw].
-func (r *Redis) Freeze() { r.t.Helper(); r.signal("Freeze", syscall.SIGSTOP) }
-
-// Thaw lets a frozen server go on.
-func (r *Redis) Thaw() { r.t.Helper(); r.signal("Thaw", syscall.SIGCONT) }
-
-func (r *Redis) signal(what string, s syscall.Signal) {
-	r.t.Helper()
-	r.own(what)
-	pid := r.PID()
-	if pid == 0 {
-		r.t.Fatalf("redistest: %s of a server that is down", what)
-	}
-	if err := syscall.Kill(pid, s); err != nil {
-		r.t.Fatalf("%s redis-server: %v", strings.ToLower(what), err)
 	}
 }
