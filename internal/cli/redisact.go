@@ -59,15 +59,25 @@ func (c redisSet) requeue(ctx context.Context, w operator.RequeueWords, order op
 	if err != nil {
 		return operator.Report{}, err
 	}
-	return c.op.Requeue(ctx, c.set, plan, order)
+	return acted(c.op.Requeue(ctx, c.set, plan, order))
 }
 
 func (c redisSet) cancel(ctx context.Context, order operator.Order) (operator.Report, error) {
-	return c.op.Cancel(ctx, c.set, order)
+	return acted(c.op.Cancel(ctx, c.set, order))
 }
 
 func (c redisSet) discard(ctx context.Context, order operator.Order) (operator.Report, error) {
-	return c.op.Discard(ctx, c.set, order)
+	return acted(c.op.Discard(ctx, c.set, order))
+}
+
+// acted is what came of a bulk action. An error, where it is not in the report, ended the
+// action before it came to the first operation: while it read, or wrote down what it was
+// about to do.
+func acted(r operator.Report, err error) (operator.Report, error) {
+	if err != nil && (fromStore(err) || errors.Is(err, context.Canceled)) {
+		err = &noted{err, untouched}
+	}
+	return r, err
 }
 
 func (s *atRedis) reconcilable(ctx context.Context, named []namedAt, fromFile bool) ([]jobs.ID, []operator.Fault, error) {
@@ -78,11 +88,11 @@ func (s *atRedis) reconcilable(ctx context.Context, named []namedAt, fromFile bo
 }
 
 func (s *atRedis) reconcile(ctx context.Context, ids []jobs.ID, firstSent time.Time, order operator.Order) (operator.Report, error) {
-	return s.op.Reconcile(ctx, ids, firstSent, order)
+	return acted(s.op.Reconcile(ctx, ids, firstSent, order))
 }
 
 func (s *atRedis) resolve(ctx context.Context, found []operator.Finding, order operator.Order) (operator.Report, error) {
-	return s.op.Resolve(ctx, found, order)
+	return acted(s.op.Resolve(ctx, found, order))
 }
 
 func (s *atRedis) stopBatch(ctx context.Context, id string, order operator.Order) (operator.Stopped, error) {
@@ -93,7 +103,7 @@ func (s *atRedis) stopBatch(ctx context.Context, id string, order operator.Order
 	case errors.Is(err, ledger.ErrNoBatch):
 		return stopped, noBatch(s, id)
 	}
-	return stopped, err
+	return stopped, ifOpen(err, openStop)
 }
 
 // mustKnow makes sure that the namespace knows a dependency: a typo would pause nothing
@@ -122,7 +132,7 @@ func (s *atRedis) pause(ctx context.Context, dep jobs.Dependency, span time.Dura
 	if !state.Until.IsZero() {
 		out.Until = jobs.At(state.Until)
 	}
-	return out, err
+	return out, ifOpen(err, openPause)
 }
 
 func (s *atRedis) resume(ctx context.Context, dep jobs.Dependency, credential string, order operator.Order) (paused, error) {
@@ -130,7 +140,7 @@ func (s *atRedis) resume(ctx context.Context, dep jobs.Dependency, credential st
 		return paused{}, err
 	}
 	if credential == "" {
-		return paused{Dependency: dep}, s.ledger.Resume(ctx, dep, actorOf(order))
+		return paused{Dependency: dep}, ifOpen(s.ledger.Resume(ctx, dep, actorOf(order)), openResume)
 	}
 	state, err := s.ledger.Gate(ctx, dep)
 	if err != nil {
@@ -143,7 +153,8 @@ func (s *atRedis) resume(ctx context.Context, dep jobs.Dependency, credential st
 		}
 		return paused{}, &failure{exitConflict, fmt.Errorf("credential %q of %s is not paused: %s", credential, dep, which)}
 	}
-	return paused{Dependency: dep, Credential: &credential}, s.ledger.ResumeCredential(ctx, dep, credential, actorOf(order))
+	err = s.ledger.ResumeCredential(ctx, dep, credential, actorOf(order))
+	return paused{Dependency: dep, Credential: &credential}, ifOpen(err, openRelease)
 }
 
 func (s *atRedis) override(ctx context.Context, dep jobs.Dependency, values map[string]int64, span time.Duration, order operator.Order) (overrideAnswer, error) {
@@ -156,7 +167,7 @@ func (s *atRedis) override(ctx context.Context, dep jobs.Dependency, values map[
 		return out, err
 	}
 	if _, err := s.ledger.Override(ctx, dep, values, span, actorOf(order)); err != nil {
-		return out, err
+		return out, ifOpen(err, openOverride)
 	}
 	after, err := s.ledger.Gate(ctx, dep)
 	if err != nil {
@@ -175,7 +186,7 @@ func (s *atRedis) clearOverride(ctx context.Context, dep jobs.Dependency, order 
 		return out, err
 	}
 	_, err = s.ledger.ClearOverride(ctx, dep, actorOf(order))
-	return overrideAnswer{Dependency: dep, Replaced: wire.OverrideOf(before), Warnings: []string{}}, err
+	return overrideAnswer{Dependency: dep, Replaced: wire.OverrideOf(before), Warnings: []string{}}, ifOpen(err, openClear)
 }
 
 func (s *atRedis) firstAttempts(ctx context.Context, dep jobs.Dependency, f ledger.Firsts) (firstsAnswer, error) {

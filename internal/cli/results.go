@@ -50,9 +50,9 @@ func (p *program) end(r operator.Report, past string, faults []operator.Fault) e
 	case errors.Is(r.Failed, operator.ErrStopped), errors.As(r.Failed, &canary):
 		return &failure{exitConflict, r.Failed}
 	case unchanged(r.Failed) && len(out.Items) == 0:
-		return &noted{r.Failed, "no operation was changed: give the same command again later"}
+		return &noted{r.Failed, untouched}
 	case r.Failed != nil:
-		return &noted{r.Failed, "it ended early: the same command again goes on with the rest"}
+		return &noted{r.Failed, endedEarly}
 	}
 	return exitWith(outcomeCode(out))
 }

@@ -27,7 +27,7 @@ func (s *atServer) pause(ctx context.Context, dep jobs.Dependency, span time.Dur
 	}
 	var out paused
 	err := s.post(ctx, &out, body, "dependencies", string(dep), "pause")
-	return out, ifOpen(err, "it may be paused: the same command again is safe")
+	return out, ifOpen(err, openPause)
 }
 
 func (s *atServer) resume(ctx context.Context, dep jobs.Dependency, credential string, order operator.Order) (paused, error) {
@@ -38,9 +38,9 @@ func (s *atServer) resume(ctx context.Context, dep jobs.Dependency, credential s
 	var out paused
 	err := s.post(ctx, &out, body, "dependencies", string(dep), "resume")
 	if credential != "" {
-		return out, ifOpen(err, "it may go on: the same command again is safe, and ends with 5 where it does")
+		return out, ifOpen(err, openRelease)
 	}
-	return out, ifOpen(err, "it may go on: the same command again is safe")
+	return out, ifOpen(err, openResume)
 }
 
 func (s *atServer) override(ctx context.Context, dep jobs.Dependency, values map[string]int64, span time.Duration, order operator.Order) (overrideAnswer, error) {
@@ -56,13 +56,13 @@ func (s *atServer) override(ctx context.Context, dep jobs.Dependency, values map
 	}
 	var out overrideAnswer
 	_, err := s.client.Ask(ctx, remote.Request{Method: http.MethodPut, Path: []string{"dependencies", string(dep), "override"}, Body: body}, &out)
-	return out, ifOpen(asWord(err), "it may be in force: the same command again is safe, and counts --for anew")
+	return out, ifOpen(asWord(err), openOverride)
 }
 
 func (s *atServer) clearOverride(ctx context.Context, dep jobs.Dependency, order operator.Order) (overrideAnswer, error) {
 	var out overrideAnswer
 	_, err := s.client.Ask(ctx, remote.Request{Method: http.MethodDelete, Path: []string{"dependencies", string(dep), "override"}, Query: url.Values{"note": {order.Note}}}, &out)
-	return out, ifOpen(asWord(err), "it may have ended: the same command again is safe")
+	return out, ifOpen(asWord(err), openClear)
 }
 
 // firstAttempts gives the report a number of its own, so that whatever resends it on the
@@ -96,7 +96,7 @@ func (s *atServer) stopBatch(ctx context.Context, id string, order operator.Orde
 	}
 	out := operator.Stopped{Report: operator.Report{Action: "stop", Batch: id, Results: done.Items}, Left: done.Left, Over: done.Over}
 	out.Failed = s.failed(done.Problem, nil)
-	return out, ifOpen(err, "it may have been done: the same command again is safe, and goes on with the rest")
+	return out, ifOpen(err, openStop)
 }
 
 func (s *atServer) reconcilable(ctx context.Context, named []namedAt, fromFile bool) ([]jobs.ID, []operator.Fault, error) {

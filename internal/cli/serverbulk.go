@@ -62,7 +62,7 @@ func (s *atServer) inParts(ctx context.Context, verb string, n int, order operat
 func (s *atServer) part(ctx context.Context, all *parts, verb string, order operator.Order, body any, route ...string) (more bool, err error) {
 	var done bulkDone
 	if err := s.postUpTo(ctx, maxReportBytes, &done, body, route...); err != nil {
-		return false, ifOpen(err, "it may have been done, or go on in the worker: enqueue batch list tells, and the same command again goes on with the rest")
+		return false, ifOpen(err, openBulk)
 	}
 	if !done.Over {
 		if done.Batch == nil {

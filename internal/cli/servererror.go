@@ -15,14 +15,6 @@ func fromServer(err error) bool {
 	return errors.As(err, &problem) || errors.As(err, &unanswered) || errors.As(err, &strange)
 }
 
-// ifOpen adds a note to an answer that leaves it open whether what was asked for was done.
-func ifOpen(err error, note string) error {
-	if err == nil || !fromServer(err) || remote.Undone(err) {
-		return err
-	}
-	return &noted{err, note}
-}
-
 // answersRequest reports whether a problem is about what was asked, as Redis would have
 // it too, and not about the server: its words come first, then.
 func answersRequest(p *remote.Problem) bool {
