@@ -183,7 +183,7 @@ func (d *doing) deferUnsent(ctx context.Context, entry ledger.Entry) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOpen, err)
 	}
-	got, err := store.Submit(ctx, terms.Submit(d.spec), []ledger.Entry{entry})
+	got, err := store.Submit(ctx, terms.Submit(d.spec, d.c.o.Name), []ledger.Entry{entry})
 	if err != nil {
 		return d.spooled(NotSent, err)
 	}
@@ -207,7 +207,7 @@ func (d *doing) writeAhead(ctx context.Context, entry ledger.Entry, run string) 
 	if err != nil {
 		return nil, Receipt{}, err // nothing was asked for
 	}
-	t := terms.Submit(d.spec)
+	t := terms.Submit(d.spec, d.c.o.Name)
 	t.Expect = d.c.clock.now()
 	got, grant, err := store.SubmitBegun(bound, t, terms.Target(d.spec), entry, run)
 	if errors.Is(err, ledger.ErrClockStepped) && d.c.clock.read(bound, d.c) == nil {
@@ -354,7 +354,7 @@ func (d *doing) handOver(ctx context.Context, res ledger.Result) (Receipt, error
 	if err != nil {
 		return Receipt{}, d.spooled(Outcome(res.Outcome), err)
 	}
-	got, err := store.Submit(ctx, terms.Submit(d.spec), []ledger.Entry{entry})
+	got, err := store.Submit(ctx, terms.Submit(d.spec, d.c.o.Name), []ledger.Entry{entry})
 	if err != nil {
 		return Receipt{}, d.spooled(Outcome(res.Outcome), err)
 	}

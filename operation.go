@@ -199,6 +199,7 @@ type Record struct {
 	IdempotencyKey string
 	CorrelationID  string
 	Traceparent    string            // W3C trace context, "": none
+	SubmittedBy    string            // the service or person whose submission made it, "": not known
 	Result         map[string]string // named values of its success
 	LastClass      string            // of the last answer; "": none yet
 	LastStatus     int               // HTTP status of the last answer; 0: none
@@ -209,7 +210,7 @@ type Record struct {
 func recordOf(d *ledger.Detail) *Record {
 	r := &Record{Kind: string(d.Kind), Key: string(d.Key), Dependency: string(d.Dependency), State: State(d.State), Applied: Applied(d.Applied),
 		Sends: d.Sends, CreatedAt: timeOf(d.CreatedAt), NextAt: timeOf(d.NextAt), DeadlineAt: timeOf(d.DeadlineAt), EndedAt: timeOf(d.EndedAt),
-		IdempotencyKey: d.IdempotencyKey, CorrelationID: deref(d.CorrelationID), Traceparent: deref(d.Traceparent), Result: d.Result}
+		IdempotencyKey: d.IdempotencyKey, CorrelationID: deref(d.CorrelationID), Traceparent: deref(d.Traceparent), SubmittedBy: deref(d.SubmittedBy), Result: d.Result}
 	if d.Reason != nil {
 		r.Reason = string(*d.Reason)
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
@@ -76,7 +75,9 @@ type Options struct {
 	// [New] refuses it.
 	Spool string
 
-	Name string       // of the service, in audit and timeline; "": service@host
+	// Name is that of the service, in audit and timeline, and who submitted what it hands
+	// over: at most 64 bytes without control characters; "": service@host.
+	Name string
 	Log  *slog.Logger // nil: silent
 	// Tracer makes a span for each submission and attempt; nil: none. A traceparent that is
 	// given is stored and sent all the same.
@@ -223,9 +224,6 @@ func (o Options) settled() (Options, *config.Config, error) {
 	if err := jobs.CheckNamespace(o.Namespace); err != nil {
 		return o, nil, fmt.Errorf("options: Namespace: %w", err)
 	}
-	if strings.ContainsFunc(o.Name, unicode.IsControl) {
-		return o, nil, errors.New("options: Name must not contain control characters")
-	}
 	if o.Reserve == 0 {
 		o.Reserve = defaultReserve
 	}
@@ -233,8 +231,11 @@ func (o Options) settled() (Options, *config.Config, error) {
 	if o.Name == "" {
 		o.Name = "service"
 		if host, err := os.Hostname(); err == nil {
-			o.Name += "@" + host
+			o.Name = jobs.CutBy(o.Name + "@" + host)
 		}
+	}
+	if err := jobs.CheckBy(o.Name); err != nil {
+		return o, nil, fmt.Errorf("options: Name: %w", err)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

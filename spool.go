@@ -113,7 +113,7 @@ func submitLine(ctx context.Context, c *Client, store *ledger.Ledger, line []byt
 	if err != nil {
 		return err.Error(), false, nil
 	}
-	got, err := store.Submit(ctx, terms.Submit(spec), []ledger.Entry{entry})
+	got, err := store.Submit(ctx, terms.Submit(spec, c.o.Name), []ledger.Entry{entry})
 	if err != nil {
 		return "", false, err
 	}

@@ -91,7 +91,7 @@ func (c *Client) lane(ctx context.Context, store *ledger.Ledger, ops []Operation
 		}
 		l := lots[spec.Dependency]
 		if l == nil {
-			l = &lot{terms: terms.Submit(spec)}
+			l = &lot{terms: terms.Submit(spec, c.o.Name)}
 			lots[spec.Dependency] = l
 		}
 		l.entries, l.places, l.spans = append(l.entries, entry), append(l.places, i), append(l.spans, span)

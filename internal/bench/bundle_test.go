@@ -105,7 +105,7 @@ func (b *bundle) spec(dep int) jobs.KindSpec {
 
 func (b *bundle) terms(dep int) ledger.SubmitTerms {
 	spec := b.spec(dep)
-	return ledger.SubmitTerms{Terms: ledger.Terms{Dependency: spec.Dependency, Retention: spec.Retention}, MaxBacklog: spec.MaxBacklog,
+	return ledger.SubmitTerms{Terms: ledger.Terms{Dependency: spec.Dependency, Retention: spec.Retention}, By: "checkout@shop-1", MaxBacklog: spec.MaxBacklog,
 		ClaimLease: policy.ClaimLease(ms(spec.TimeoutMS))}
 }
 

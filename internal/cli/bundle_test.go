@@ -209,7 +209,7 @@ func (b *testBundle) submit(subs ...jobs.Submission) {
 			}
 			entries = append(entries, e)
 		}
-		receipts, err := b.ledger.Submit(b.t.Context(), terms.Submit(spec), entries)
+		receipts, err := b.ledger.Submit(b.t.Context(), terms.Submit(spec, "shop"), entries)
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -139,7 +139,7 @@ func TestT38EveryDeadLetterIsComplete(t *testing.T) {
 			says(t, shown.stdout, "what to do next:", "dead ("+string(*o.Reason)+")", "attempts")
 		}
 		says(t, b.must(exitOK, "dlq", "show", "payout/reported").stdout, "reset, reported by the request path", "2 sends")
-		says(t, b.must(exitOK, "dlq", "show", "payout/silent").stdout, "last error   status 400")
+		says(t, b.must(exitOK, "dlq", "show", "payout/silent").stdout, "last error    status 400")
 		says(t, b.must(exitOK, "dlq", "show", "payout/never-sent").stdout, "never sent")
 	})
 }

@@ -160,6 +160,7 @@ var scalars = []struct {
 	{"intent", func(o *jobs.Operation) string { return deref(o.Intent) }},
 	{"new_attempt_of", func(o *jobs.Operation) string { return nameOf(o.NewAttemptOf) }},
 	{"again", func(o *jobs.Operation) string { return string(deref(o.Again)) }},
+	{"submitted_by", func(o *jobs.Operation) string { return deref(o.SubmittedBy) }},
 }
 
 // The columns that a person fills in and resolve --from reads back.

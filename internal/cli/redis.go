@@ -46,6 +46,11 @@ const replyTimeout = 10 * time.Second
 
 // openRedis connects to the ledger and reads the kinds. The caller closes it.
 func (p *program) openRedis(ctx context.Context, a access) (*atRedis, error) {
+	if a == writes {
+		if err := p.checkBy(); err != nil {
+			return nil, err
+		}
+	}
 	c, found, err := config.Open(p.flags.config, config.Overrides{RedisURL: p.flags.redis, Namespace: p.flags.namespace}, p.getenv)
 	if err != nil {
 		return nil, &failure{exitUsage, err}

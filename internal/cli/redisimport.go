@@ -25,6 +25,7 @@ type redisImporter struct {
 	on     *atRedis
 	tracer *tracing.Tracer
 	seed   maphash.Seed
+	by     string // who submits
 
 	lines *lineReader // of run
 	tally *tally      // of run
@@ -37,7 +38,7 @@ func (s *atRedis) importer(ctx context.Context, tracer *tracing.Tracer) (importe
 	if err := s.fit(ctx); err != nil {
 		return nil, err
 	}
-	return &redisImporter{on: s, tracer: tracer, seed: maphash.MakeSeed()}, nil
+	return &redisImporter{on: s, tracer: tracer, seed: maphash.MakeSeed(), by: s.p.by()}, nil
 }
 
 // item is a line on its way to the ledger.
@@ -262,7 +263,7 @@ func (im *redisImporter) submit(ctx context.Context, b *batch) error {
 	}
 	// A call that is cut off leaves its lines in doubt: once sent it is waited for, as
 	// long as the client's own time limits allow.
-	receipts, err := im.on.ledger.Submit(context.WithoutCancel(ctx), terms.Submit(b.spec), b.entries)
+	receipts, err := im.on.ledger.Submit(context.WithoutCancel(ctx), terms.Submit(b.spec, im.by), b.entries)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (s *atRedis) submit(ctx context.Context, sub *jobs.Submission) (jobs.Receip
 		return jobs.Receipt{}, err
 	}
 	entry.Warnings = append(entry.Warnings, more...)
-	receipts, err := s.ledger.Submit(ctx, terms.Submit(spec), []ledger.Entry{entry})
+	receipts, err := s.ledger.Submit(ctx, terms.Submit(spec, s.p.by()), []ledger.Entry{entry})
 	if err != nil {
 		return jobs.Receipt{}, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"redrive/internal/jobs"
 	"redrive/internal/ledger"
 	"redrive/internal/remote"
 )
@@ -176,7 +177,7 @@ func (p *program) root() *cobra.Command {
 	f.StringVar(&p.flags.config, "config", "", "configuration `file` (REDRIVE_CONFIG; else ./redrive.yaml, /etc/redrive/redrive.yaml)")
 	f.StringVar(&p.flags.redis, "redis", "", "Redis `URL` (REDRIVE_REDIS_URL)")
 	f.StringVar(&p.flags.namespace, "namespace", "", "prefix of every key: a `name` (REDRIVE_NAMESPACE; else redrive)")
-	f.StringVar(&p.flags.by, "by", "", "`who` acts, for the audit (REDRIVE_BY; else user@host)")
+	f.StringVar(&p.flags.by, "by", "", "`who` acts or submits, for audit and timeline (REDRIVE_BY; else user@host)")
 	f.StringVarP(&p.flags.output, "output", "o", "table", "`form` of the data on stdout: table, json, jsonl, csv or name")
 	f.BoolVar(&p.flags.noColor, "no-color", false, "no colours, also when stdout is a terminal (NO_COLOR)")
 	f.DurationVar(&p.flags.timeout, "command-timeout", 30*time.Second, "give up after this `span`; import, export and bulk actions have no limit unless it is given")
@@ -267,5 +268,19 @@ func (p *program) by() string {
 	if err != nil || host == "" {
 		host = "unknown"
 	}
-	return name + "@" + host
+	return jobs.CutBy(name + "@" + host)
+}
+
+// checkBy refuses a name that the ledger would not keep.
+func (p *program) checkBy() error {
+	if p.flags.by != "" {
+		if err := jobs.CheckBy(p.flags.by); err != nil {
+			return usagef("--by: %w", err)
+		}
+	} else if by := p.getenv("REDRIVE_BY"); by != "" {
+		if err := jobs.CheckBy(by); err != nil {
+			return usagef("REDRIVE_BY: %w", err)
+		}
+	}
+	return nil
 }

@@ -181,6 +181,7 @@ func factRows(o shown) [][]string {
 			rows = append(rows, []string{name, value})
 		}
 	}
+	add("submitted by", deref(o.SubmittedBy))
 	add("not before", instant(o.NotBefore))
 	add("next attempt", instant(o.NextAt))
 	add("first sent", instant(o.FirstSentAt))

@@ -92,7 +92,7 @@ func TestWatchShowsChangesAsTheyHappen(t *testing.T) {
 					_, _ = b.ledger.Cancel(ctx, "payrail", jobs.ID{Kind: "charge", Key: "before"}, jobs.Retention{}, ledger.Actor{})
 					e, err := ledger.Prepare(&jobs.Submission{Kind: "charge", Key: jobs.Key("k" + time.Now().Format("150405.000000")), Body: body(1)}, b.specs["charge"])
 					if err == nil {
-						_, _ = b.ledger.Submit(ctx, terms.Submit(b.specs["charge"]), []ledger.Entry{e})
+						_, _ = b.ledger.Submit(ctx, terms.Submit(b.specs["charge"], "shop"), []ledger.Entry{e})
 					}
 				}
 			}

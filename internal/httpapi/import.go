@@ -300,7 +300,7 @@ func (im *importer) lane(ctx context.Context, slots []*slot) error {
 func (im *importer) put(ctx context.Context, l *lot) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), im.door.Limits.Timeout)
 	defer cancel()
-	receipts, err := im.door.storeFor(l.spec).Submit(ctx, terms.Submit(l.spec), l.entries)
+	receipts, err := im.door.storeFor(l.spec).Submit(ctx, terms.Submit(l.spec, callerOf(ctx).name), l.entries)
 	if err != nil {
 		return err
 	}

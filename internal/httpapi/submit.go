@@ -54,7 +54,7 @@ func (d *door) submit(ctx context.Context) (*answered[jobs.Receipt], error) {
 	if err != nil {
 		return nil, err
 	}
-	receipts, err := d.storeFor(it.spec).Submit(ctx, terms.Submit(it.spec), []ledger.Entry{it.entry})
+	receipts, err := d.storeFor(it.spec).Submit(ctx, terms.Submit(it.spec, callerOf(ctx).name), []ledger.Entry{it.entry})
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,11 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Kind names how operations of one sort are sent, such as "charge".
@@ -20,6 +23,7 @@ const (
 	MaxNameBytes      = 63  // kinds, dependencies, credentials
 	MaxKeyBytes       = 200 // operation keys
 	MaxNamespaceBytes = 32
+	MaxByBytes        = 64 // who acts or submits: Redis keeps a record compact only while none of its values is longer
 )
 
 // DefaultCredential is the credential of a submission that names none.
@@ -43,6 +47,33 @@ func CheckName(s string) error {
 		return fmt.Errorf("name %q: %q at position %d is not allowed (want a-z first, then a-z, 0-9, _ or -)", s, c, i+1)
 	}
 	return nil
+}
+
+// CheckBy reports why s cannot be who acts or submits, as audit and timelines keep it: 1
+// to 64 bytes of UTF-8 without control characters. Its error is about the value alone.
+func CheckBy(s string) error {
+	switch {
+	case s == "":
+		return errors.New("must not be empty")
+	case len(s) > MaxByBytes:
+		return fmt.Errorf("%d bytes, at most %d are allowed", len(s), MaxByBytes)
+	case !utf8.ValidString(s):
+		return errors.New("not valid UTF-8")
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return errors.New("control characters are not allowed")
+	}
+	return nil
+}
+
+// CutBy makes of a name that nobody chose, such as user@host, one that [CheckBy] takes.
+func CutBy(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	return strings.ToValidUTF8(s[:min(len(s), MaxByBytes)], "")
 }
 
 // CheckNamespace reports why s cannot be a namespace: [a-z0-9-]{1,32}.

@@ -40,6 +40,10 @@ type Operation struct {
 	NewAttemptOf *ID    `json:"new_attempt_of"` // the operation whose payment it tries again, as it was submitted
 	Again        *Again `json:"again"`          // what a decline said of trying again
 
+	// SubmittedBy is the service or person whose submission made it; null where that is not
+	// known: an older version submitted it, or it was written again after Redis had lost it.
+	SubmittedBy *string `json:"submitted_by"`
+
 	Timeline []Event `json:"timeline,omitempty"` // show only
 }
 
@@ -59,7 +63,7 @@ type Event struct {
 	At         *Instant `json:"at"`
 	Event      string   `json:"event"` // submitted, attempt, late_result, dead, requeued, …
 	N          int      `json:"n,omitempty"`
-	By         string   `json:"by,omitempty"` // worker, request_path, or a person
+	By         string   `json:"by,omitempty"` // worker, request_path, a service or a person
 	Outcome    Outcome  `json:"outcome,omitempty"`
 	Class      Class    `json:"class,omitempty"`
 	Status     int      `json:"status,omitempty"`

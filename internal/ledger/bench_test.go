@@ -17,6 +17,7 @@ import (
 func bench(t testing.TB) *bundle {
 	b := setup(t, redistest.Server(t).Client(t))
 	b.unchecked, b.maxBacklog, b.maxAttempts = true, 10_000_000, 1_000_000
+	b.by = "checkout@shop-1"
 	b.terms.Gate.Cap = 1_000_000_000
 	b.spec.DeadlineMS = (1000 * hour).Milliseconds()
 	b.fillBucket()

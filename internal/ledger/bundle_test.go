@@ -70,6 +70,7 @@ type bundle struct {
 	spec        jobs.KindSpec
 	maxAttempts int
 	maxBacklog  int64
+	by          string // who submits
 	kinds       []jobs.Kind
 	runs        int
 	voids       bool // late successes of the kind are undone
@@ -160,7 +161,7 @@ func (b *bundle) entry(key string, changes ...change) Entry {
 }
 
 func (b *bundle) submitTerms() SubmitTerms {
-	return SubmitTerms{Terms: b.terms, MaxBacklog: b.maxBacklog, ClaimLease: b.target.ClaimLease}
+	return SubmitTerms{Terms: b.terms, By: b.by, MaxBacklog: b.maxBacklog, ClaimLease: b.target.ClaimLease}
 }
 
 // submit hands one operation in and returns the receipt.

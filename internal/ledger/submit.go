@@ -27,6 +27,7 @@ const backlogFull = "backlog full"
 // SubmitTerms is what a submission of one dependency is held to.
 type SubmitTerms struct {
 	Terms
+	By         string // who submits, as [jobs.CheckBy] takes it; "": a worker that tells of its own
 	MaxBacklog int64
 	ClaimLease time.Duration // shortens a key's safe window, see policy.SafeUntil
 	Jitter     int64         // 0 to 1000, drawn anew for each call: of the open time, should a reported failure open the breaker
@@ -57,11 +58,19 @@ func (l *Ledger) submit(ctx context.Context, t SubmitTerms, entries []Entry) (r 
 	if len(entries) > MaxBatch {
 		return nil, false, fmt.Errorf("submit: %d operations in one call, at most %d", len(entries), MaxBatch)
 	}
+	if t.By != "" {
+		if err := jobs.CheckBy(t.By); err != nil {
+			return nil, false, fmt.Errorf("submit: by: %w", err)
+		}
+	}
 	spare := t.Gate // a submission may come from anywhere: what the workers say counts
 	t.Gate = budget.Params{}
 	args := spare.SpareArgs(t.args()).Int("jitter", t.Jitter).Int("n", int64(len(entries))).Int("keys", t.Retention.KeysMS).Int("max_backlog", t.MaxBacklog).
 		Int("lease", t.ClaimLease.Milliseconds())
 	expectArgs(args, t.Expect)
+	if t.By != "" {
+		args.Str("by", t.By)
+	}
 	for i, e := range entries {
 		if e.Dependency != t.Dependency {
 			return nil, false, fmt.Errorf("submit %s: belongs to dependency %s, not %s", e.ID, e.Dependency, t.Dependency)

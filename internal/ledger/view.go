@@ -126,6 +126,7 @@ func operation(dep jobs.Dependency, id jobs.ID, f map[string]string, spec *jobs.
 	if again := jobs.Again(f["again"]); again != "" {
 		o.Again = &again
 	}
+	o.SubmittedBy = text("sby")
 	if flags := f["flags"]; flags != "" {
 		for _, flag := range strings.Split(flags, ",") {
 			o.Flags = append(o.Flags, jobs.Flag(flag))
@@ -226,7 +227,7 @@ func attemptNumbers(f map[string]string) []int {
 func timeline(f, answers map[string]string) []jobs.Event {
 	var events []jobs.Event
 	if created := jobs.AtMS(number(f["created"])); created != nil { // a tombstone does not tell
-		events = append(events, jobs.Event{At: created, Event: "submitted"})
+		events = append(events, jobs.Event{At: created, Event: "submitted", By: f["sby"]})
 	}
 	for _, n := range attemptNumbers(f) {
 		line := f["a"+strconv.Itoa(n)]

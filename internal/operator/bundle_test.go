@@ -83,7 +83,7 @@ func (b *testBundle) submit(names ...string) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		r, err := b.ledger.Submit(b.t.Context(), terms.Submit(b.specs[id.Kind]), []ledger.Entry{e})
+		r, err := b.ledger.Submit(b.t.Context(), terms.Submit(b.specs[id.Kind], "shop"), []ledger.Entry{e})
 		if err != nil || r[0].Answer != jobs.Accepted {
 			b.t.Fatalf("%s: %+v %v", id, r, err)
 		}

@@ -22,9 +22,9 @@ func Of(spec jobs.KindSpec) ledger.Terms {
 	}
 }
 
-// Submit returns the terms of a submission.
-func Submit(spec jobs.KindSpec) ledger.SubmitTerms {
-	return ledger.SubmitTerms{Terms: Of(spec), MaxBacklog: spec.MaxBacklog, ClaimLease: policy.ClaimLease(MS(spec.TimeoutMS))}
+// Submit returns the terms of a submission. by is who makes it.
+func Submit(spec jobs.KindSpec, by string) ledger.SubmitTerms {
+	return ledger.SubmitTerms{Terms: Of(spec), By: by, MaxBacklog: spec.MaxBacklog, ClaimLease: policy.ClaimLease(MS(spec.TimeoutMS))}
 }
 
 // Target is what an attempt of the kind would be sent to and under.

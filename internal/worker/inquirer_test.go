@@ -198,7 +198,7 @@ func TestALateSuccessIsVoidedOnce(t *testing.T) {
 	}
 	b.until(40*time.Second, "it is voided", func() bool { return b.sender.total() == 2 && b.states()[jobs.Succeeded] == 2 })
 	got, err := b.ledger.Get(context.Background(), dep, jobs.ID{Kind: "void", Key: "payout:payout-0"}, nil)
-	if err != nil || got.State != jobs.Succeeded || string(got.Request.Body) != `{"reference":"payout-0"}` {
+	if err != nil || got.State != jobs.Succeeded || string(got.Request.Body) != `{"reference":"payout-0"}` || got.SubmittedBy == nil || *got.SubmittedBy != "redrive" {
 		t.Errorf("%v %v", got, err)
 	}
 	if d := b.get("payout", 0); len(d.Flags) != 1 || d.Flags[0] != jobs.FlagLate {

@@ -15,7 +15,7 @@ local more, bodies, keys, dead = '', 0, 0, 0
 local out = {}
 
 -- What a tombstone keeps: enough to answer duplicate, conflict and show.
-local KEEP = {state = 1, fp = 1, sends = 1, first = 1, ended = 1, result = 1, flags = 1, reports = 1, cred = 1, idem = 1, by = 1, ref = 1, voided = 1, bare = 1, free = 1, of = 1, prev = 1, root = 1, tried = 1, again = 1}
+local KEEP = {state = 1, fp = 1, sends = 1, first = 1, ended = 1, result = 1, flags = 1, reports = 1, cred = 1, idem = 1, sby = 1, by = 1, ref = 1, voided = 1, bare = 1, free = 1, of = 1, prev = 1, root = 1, tried = 1, again = 1}
 
 local due = redis.call('ZRANGEBYSCORE', P .. 'done', '-inf', int(now), 'LIMIT', 0, LIMIT)
 if #due == LIMIT then more = '1' end

@@ -7,6 +7,7 @@ ARGV     n              operations in this call
                         run (the request path sends it itself, under this run id), att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed, by (w: a worker tells of its own)}, of (the operation that it is a new
                         attempt of), limit and within (ms) of their chain, after_never (refuse, allow)
          q1, q2, ...    the stored request of each
+         by             who submits; absent: a worker tells of its own
          keys           dedupe window in ms, 0 = for ever
          max_backlog    operations on their way at most; 10 % more for unknown outcomes
          lease          claim lease in ms
@@ -248,6 +249,7 @@ for i = 1, arg('n') do
       op = record.new(e.id)
       record.set(op, 'fp', e.fp)
       record.set(op, 'created', int(num(e.created) > 0 and math.min(num(e.created), now) or now))
+      record.set(op, 'sby', A.by) -- once: a duplicate is somebody else's word on it
       record.set(op, 'idem', e.idem)
       record.set(op, 'deadline', int(deadline))
       if num(e.window) > 0 then record.set(op, 'window', int(num(e.window))) end
