@@ -27,7 +27,7 @@ const (
 var Roles = []Role{RoleSubmit, RoleRead, RoleOperate}
 
 // Loopback is the name, in the audit, of whoever uses the HTTP API from this machine where
-// there are no tokens. No token may bear it.
+// there are no tokens. No token may bear it, nor [jobs.ByRedrive].
 const Loopback = "loopback"
 
 // Token is somebody who may use the HTTP API.
@@ -133,8 +133,11 @@ func (v *validator) api() {
 	for i, t := range v.c.Tokens {
 		path := fmt.Sprintf("tokens.%d", i+1)
 		v.check(path+".name", jobs.CheckName(t.Name))
-		if t.Name == Loopback {
+		switch t.Name {
+		case Loopback:
 			v.fail(path+".name", "%s is who asks where there are no tokens: the audit could not tell them apart", t.Name)
+		case jobs.ByRedrive:
+			v.fail(path+".name", "%s is who acts where nobody does: the audit could not tell them apart", t.Name)
 		}
 		if len(t.Roles) == 0 {
 			v.fail(path+".roles", "required: at least one of submit, read, operate")

@@ -49,6 +49,10 @@ func CheckName(s string) error {
 	return nil
 }
 
+// ByRedrive is who acted where nobody did, in audit and timelines: workers that pause a
+// credential or undo a success by themselves.
+const ByRedrive = "redrive"
+
 // CheckBy reports why s cannot be who acts or submits, as audit and timelines keep it: 1
 // to 64 bytes of UTF-8 without control characters. Its error is about the value alone.
 func CheckBy(s string) error {

@@ -258,7 +258,7 @@ func timeline(f, answers map[string]string) []jobs.Event {
 	}
 	if void := f["voided"]; void != "" {
 		note := "by " + void + ": its success came when nobody waited for it any more"
-		events = append(events, jobs.Event{At: jobs.AtMS(number(f["ended"])), Event: "voided", By: "redrive", Note: &note})
+		events = append(events, jobs.Event{At: jobs.AtMS(number(f["ended"])), Event: "voided", By: jobs.ByRedrive, Note: &note})
 	}
 	return events
 }

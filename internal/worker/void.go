@@ -81,7 +81,7 @@ func (r *run) submitVoid(ctx context.Context, dep jobs.Dependency, id jobs.ID, v
 	if err != nil {
 		return jobs.Receipt{}, err
 	}
-	terms := ledger.SubmitTerms{Terms: r.plan.termsOf(spec.Dependency), By: "redrive", MaxBacklog: spec.MaxBacklog, ClaimLease: policy.ClaimLease(time.Duration(spec.TimeoutMS) * time.Millisecond)}
+	terms := ledger.SubmitTerms{Terms: r.plan.termsOf(spec.Dependency), By: jobs.ByRedrive, MaxBacklog: spec.MaxBacklog, ClaimLease: policy.ClaimLease(time.Duration(spec.TimeoutMS) * time.Millisecond)}
 	receipts, err := r.o.Ledger.Submit(ctx, terms, []ledger.Entry{entry})
 	if err != nil {
 		return jobs.Receipt{}, err
