@@ -65,7 +65,14 @@ func (l *lockedBuffer) String() string {
 // start runs a program until the test ends; it is killed by its own process id.
 func start(t *testing.T, program string, args ...string) *process {
 	t.Helper()
+	return startWith(t, nil, program, args...)
+}
+
+// startWith is start with more in the environment.
+func startWith(t *testing.T, env []string, program string, args ...string) *process {
+	t.Helper()
 	p := &process{cmd: exec.Command(filepath.Join(binaries, program), args...), done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -93,9 +100,17 @@ func (p *process) kill() {
 // enqueue runs one command to its end and returns stdout and the exit code.
 func enqueue(t *testing.T, args ...string) (string, int) {
 	t.Helper()
+	stdout, _, code := enqueueWith(t, nil, args...)
+	return stdout, code
+}
+
+// enqueueWith is enqueue with more in the environment; it returns stderr too.
+func enqueueWith(t *testing.T, env []string, args ...string) (string, string, int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(binaries, "enqueue"), args...)
+	cmd.Env = append(os.Environ(), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -103,7 +118,7 @@ func enqueue(t *testing.T, args ...string) (string, int) {
 		t.Fatalf("enqueue %v: %v", args, err)
 	}
 	t.Logf("enqueue %s: exit %d\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), stderr.String())
-	return stdout.String(), cmd.ProcessState.ExitCode()
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
 // address draws a free one on the loopback interface.
