@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,9 +29,13 @@ type apiBundle struct {
 	client redis.UniversalClient
 	ledger *ledger.Ledger
 	server *Server
-	http   *http.Client
+	http   *http.Client // holds what it is answered to the OpenAPI document
+	way    *http.Transport
 	url    string
 	unfit  atomic.Pointer[[]string] // what FitFunc says
+
+	mu     sync.Mutex // guards untrue
+	untrue []string   // answers that are not as the document says
 }
 
 // The tokens of the tests, one for each role and one with all.
@@ -81,8 +86,7 @@ func startTLS(t testing.TB, client redis.UniversalClient, c *tls.Config) *apiBun
 	t.Helper()
 	b := startWith(t, client, nil, c)
 	b.url = strings.Replace(b.url, "http:", "https:", 1)
-	transport := b.http.Transport.(*http.Transport)
-	transport.TLSClientConfig, transport.ForceAttemptHTTP2 = &tls.Config{InsecureSkipVerify: true}, true // it is our own
+	b.way.TLSClientConfig, b.way.ForceAttemptHTTP2 = &tls.Config{InsecureSkipVerify: true}, true // it is our own
 	return b
 }
 
@@ -108,10 +112,11 @@ func startOn(t testing.TB, l net.Listener, client redis.UniversalClient, change 
 		change(&a)
 	}
 	b.server = Serve(l, Options{AliveFunc: func() error { return nil }, ReadyFunc: func() []string { return nil }, Metrics: http.NotFoundHandler(), API: &a, TLS: c})
-	transport := &http.Transport{}
-	b.http, b.url = &http.Client{Transport: transport, Timeout: 20 * time.Second}, "http://"+l.Addr().String()
+	b.way = &http.Transport{}
+	b.http, b.url = &http.Client{Transport: &truthful{b.way, b}, Timeout: 20 * time.Second}, "http://"+l.Addr().String()
 	t.Cleanup(func() {
-		transport.CloseIdleConnections()
+		b.tellUntrue()
+		b.way.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if err := b.server.Close(ctx); err != nil {

@@ -73,7 +73,7 @@ func TestACrowdOfTenThousandStreamsIsTurnedAwayBeyondThePlaces(t *testing.T) { /
 	l := newPipes()
 	_, client := redistest.Mini(t)
 	b := startOn(t, l, client, func(a *API) { a.Limits.MaxEventStreams = places }, nil)
-	b.http.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) }
+	b.way.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) }
 	b.submit(`{"kind":"charge","key":"before","body":{}}`)
 	before, goroutinesBefore := held()
 

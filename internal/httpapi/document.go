@@ -83,6 +83,10 @@ var words = map[reflect.Type][]any{
 // asked are the types that clients send, beside the bodies of actions.
 var asked = []reflect.Type{typeOf[jobs.Submission](), typeOf[jobs.Attempted](), typeOf[Order](), typeOf[operator.FilterWords](), typeOf[Finding]()}
 
+// stateless are the answers that may be about no operation: one that was not taken, or that
+// is nowhere. Their state is then "".
+var stateless = []reflect.Type{typeOf[jobs.Receipt](), typeOf[Line](), typeOf[BulkItem]()}
+
 func anys[T any](list []T) []any {
 	out := make([]any, len(list))
 	for i, v := range list {
@@ -130,8 +134,8 @@ func finishFields(schema *huma.Schema, t reflect.Type) {
 		}
 		optional := slices.Contains(tag, "omitempty")
 		p.Enum = append(p.Enum, words[base]...)
-		if base == typeOf[jobs.State]() && slices.Contains([]reflect.Type{typeOf[jobs.Receipt](), typeOf[Line]()}, t) {
-			p.Enum = append(p.Enum, "") // of what was not taken
+		if base == typeOf[jobs.State]() && slices.Contains(stateless, t) {
+			p.Enum = append(p.Enum, "")
 		}
 		if base.Kind() == reflect.Slice && p.Items != nil {
 			p.Items.Enum = append(p.Items.Enum, words[base.Elem()]...)

@@ -24,6 +24,7 @@ func (b *apiBundle) answerTo(t *testing.T, method, target, body string) got {
 	}
 	w := &recorded{discard: discard{header: http.Header{}}}
 	b.server.door.ServeHTTP(w, r)
+	b.holds(r, w.status, w.header, []byte(w.text.String()), true)
 	return got{w.status, w.header, w.text.String()}
 }
 
