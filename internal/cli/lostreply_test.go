@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"redrive/internal/jobs"
 	"redrive/internal/ledger"
+	"redrive/internal/operator"
 	"redrive/internal/redistest"
 )
 
@@ -195,4 +197,24 @@ func (b *testBundle) requeued() string {
 	b.t.Helper()
 	b.must(exitOK, line("dlq requeue charge/dead -y --note x")...)
 	return b.must(exitOK, line("batch list -o name")...).stdout
+}
+
+// readOnly is the answer of a Redis that has become a replica.
+type readOnly struct{}
+
+func (readOnly) Error() string { return "READONLY You can't write against a read only replica." }
+func (readOnly) RedisError()   {}
+
+// Several operations are acted on at once: that one was refused says nothing of another
+// whose reply was lost meanwhile.
+func TestARefusedWriteSaidThatNothingWasChangedOfOthersToo(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: untouched, 1: untouched, 2: endedEarly} {
+		p := newProgram(strings.NewReader(""), io.Discard, io.Discard, func(string) string { return "" })
+		p.flags.output = asTable
+		var told *noted
+		if err := p.end(operator.Report{Results: make([]operator.Result, n), Failed: readOnly{}}, "cancelled", nil); !errors.As(err, &told) || told.note != want {
+			t.Errorf("%d operations: %v, want %q", n, err, want)
+		}
+	}
 }
