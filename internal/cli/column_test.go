@@ -25,7 +25,7 @@ func TestAWrongLineIsToldWithItsColumn(t *testing.T) {
 		{`{"attempted":{"outcome":"unknown","when":1}}`, 35, `unknown field "when" in attempted`},
 		{`{"attempted":{"attempts":1.5}}`, 26, "want a whole number"},
 		{`{"attempted":{"counted":"yes"}}`, 25, "want true or false"},
-		{`{"attempted":[]}`, 14, "attempted must be one JSON object"},
+		{`{"attempted":[]}`, 14, "attempted: want an object, not an array"},
 		{`{"params":{"a":1}}`, 16, "params.a: want a string, not a number"},
 		{`{"attempted":{"class":["x"]}}`, 23, "attempted.class: want a string, not an array"},
 		{`{"deadline":true}`, 13, "deadline: want a string, not true or false"},

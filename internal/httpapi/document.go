@@ -106,8 +106,9 @@ func finish(doc *huma.OpenAPI) {
 		if t == nil {
 			continue
 		}
-		finishFields(schema, t)
-		if !slices.Contains(asked, t) && !strings.HasSuffix(name, "InputBody") {
+		ofRequest := slices.Contains(asked, t) || strings.HasSuffix(name, "InputBody")
+		finishFields(schema, t, ofRequest)
+		if !ofRequest {
 			schema.AdditionalProperties = nil // answers are only ever extended
 		}
 	}
@@ -121,7 +122,9 @@ func finish(doc *huma.OpenAPI) {
 	doc.Tags = []*huma.Tag{{Name: "operations"}, {Name: "dead letters"}, {Name: "batches"}, {Name: "namespace"}, {Name: "dependencies"}, {Name: "events"}}
 }
 
-func finishFields(schema *huma.Schema, t reflect.Type) {
+// finishFields finishes what a type has. Of requests nothing may be null: what is not given
+// is left out.
+func finishFields(schema *huma.Schema, t reflect.Type, ofRequest bool) {
 	for _, f := range reflect.VisibleFields(t) {
 		tag := strings.Split(f.Tag.Get("json"), ",")
 		p := schema.Properties[tag[0]]
@@ -139,12 +142,12 @@ func finishFields(schema *huma.Schema, t reflect.Type) {
 		}
 		if base.Kind() == reflect.Slice && p.Items != nil {
 			p.Items.Enum = append(p.Items.Enum, words[base.Elem()]...)
-			p.Nullable = p.Nullable && !optional
+			p.Nullable = p.Nullable && !optional && !ofRequest
 		}
 		if base == typeOf[jobs.Instant]() {
 			p.Format = "date-time"
 		}
-		if (!pointer && base.Kind() != reflect.Map) || optional {
+		if (!pointer && base.Kind() != reflect.Map) || optional || ofRequest {
 			continue
 		}
 		if p.Ref != "" {

@@ -21,8 +21,9 @@ import (
 // promised is the committed OpenAPI document, which answers are held to. A client that was
 // generated from it may refuse whatever differs.
 type promised struct {
-	paths    map[string]any
-	compiler *jsonschema.Compiler
+	paths      map[string]any
+	components map[string]any // schemas
+	compiler   *jsonschema.Compiler
 
 	mu      sync.Mutex // guards schemas, and compiler, which compiles one at a time
 	schemas map[string]*jsonschema.Schema
@@ -49,7 +50,7 @@ var thePromise = sync.OnceValues(func() (*promised, error) {
 	if err := c.AddResource(promisedURL, doc); err != nil {
 		return nil, err
 	}
-	return &promised{paths: doc.(map[string]any)["paths"].(map[string]any), compiler: c, schemas: map[string]*jsonschema.Schema{}}, nil
+	return &promised{paths: dig(doc, "paths"), components: dig(dig(doc, "components"), "schemas"), compiler: c, schemas: map[string]*jsonschema.Schema{}}, nil
 })
 
 // closed forbids objects all properties that the document does not name: an answer may be

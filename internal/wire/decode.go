@@ -33,7 +33,11 @@ func (e *Error) Error() string {
 // in says in which field, or in which object, the value stands.
 func (e *Error) in(name string) error {
 	inner := *e
-	inner.Field = strings.TrimSuffix(shorten(name)+"."+e.Field, ".")
+	inner.Field = shorten(name)
+	if e.Field != "" && e.Field[0] != '[' {
+		inner.Field += "."
+	}
+	inner.Field += e.Field
 	return &inner
 }
 
@@ -64,8 +68,9 @@ func shorten(name string) string {
 }
 
 // DecodeSubmission reads one submission, strictly: a field that is unknown, given
-// twice or of the wrong type is an [*Error]. Field names count in their case,
-// which package json would pass over. text must not change as long as the
+// twice or of the wrong type is an [*Error], and so is null where it is no body: what is
+// not given is left out. Field names count in their case, which package json would pass
+// over. text must not change as long as the
 // submission is used: its body lies in it.
 func DecodeSubmission(text []byte) (*jobs.Submission, error) {
 	if !utf8.Valid(text) {
@@ -95,8 +100,8 @@ func DecodeSubmission(text []byte) (*jobs.Submission, error) {
 		case "not_before":
 			return v.text(&s.NotBefore)
 		case "attempted":
-			if v.null() {
-				return nil
+			if !v.is('{') {
+				return v.not("an object")
 			}
 			s.Attempted = &jobs.Attempted{}
 			return decodeAttempted(v, s.Attempted)
@@ -144,9 +149,13 @@ func decodeAttempted(v value, a *jobs.Attempted) error {
 	})
 }
 
-// CheckObject reports why text is not one JSON object whose members, and those of the
-// objects directly in it, all have names of their own, package json would let the last
-// of two win, and whose numbers there can be read.
+// maxDepth is how deep objects and arrays may lie in a body that [CheckObject] reads: each
+// level costs a pass over what is in it.
+const maxDepth = 8
+
+// CheckObject reports why text is not one JSON object that can mean one thing alone:
+// objects have each name once (package json would let the last of two win), nothing is
+// null (which it would take for what is not given), and numbers can be read.
 func CheckObject(text []byte) error {
 	if !utf8.Valid(text) {
 		return malformed(validPrefix(text), "not valid UTF-8")
@@ -155,12 +164,22 @@ func CheckObject(text []byte) error {
 		return err
 	}
 	w := &walker{text: text}
-	return w.object("the body", func(_ string, v value) error {
-		if !v.is('{') {
-			return v.inRange()
-		}
-		return v.walk().object("it", func(_ string, v value) error { return v.inRange() })
-	})
+	return w.object("the body", func(_ string, v value) error { return v.plain(maxDepth) })
+}
+
+// plain refuses what lies up to so deep in a value and could mean two things.
+func (v value) plain(depth int) error {
+	switch {
+	case v.null():
+		return v.not("a value")
+	case !v.is('{') && !v.is('['):
+		return v.inRange()
+	case depth == 0:
+		return wrong(v.at, "it lies deeper than %d objects and arrays", maxDepth)
+	case v.is('{'):
+		return v.walk().object("it", func(_ string, v value) error { return v.plain(depth - 1) })
+	}
+	return v.walk().array(func(v value) error { return v.plain(depth - 1) })
 }
 
 // inRange refuses a number that no float holds, such as 1e999.
@@ -271,6 +290,30 @@ func (w *walker) object(what string, visit func(name string, v value) error) err
 	}
 }
 
+// array calls visit for each element. It is known that an array begins here.
+func (w *walker) array(visit func(v value) error) error {
+	w.start()
+	w.pos++
+	for i := 0; ; i++ {
+		w.space()
+		if w.text[w.pos] == ',' {
+			w.pos++
+			w.space()
+		}
+		if w.text[w.pos] == ']' {
+			return nil
+		}
+		err := visit(w.value())
+		var wrong *Error
+		if errors.As(err, &wrong) && wrong.ofValue {
+			return wrong.in("[" + strconv.Itoa(i) + "]")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // value reads the value that begins here.
 func (w *walker) value() value {
 	begin := w.start()
@@ -327,13 +370,18 @@ func (v value) what() string {
 
 func (v value) walk() *walker { return &walker{text: v.raw, base: v.at} }
 
-// text reads a string; null is none.
-func (v value) text(into *string) error {
+// not says that a value is not what is wanted.
+func (v value) not(what string) error {
 	if v.null() {
-		return nil
+		return wrong(v.at, "want %s, not null: what is not given is left out", what)
 	}
+	return wrong(v.at, "want %s, not %s", what, v.what())
+}
+
+// text reads a string.
+func (v value) text(into *string) error {
 	if !v.is('"') {
-		return wrong(v.at, "want a string, not %s", v.what())
+		return v.not("a string")
 	}
 	inner := v.raw[1 : len(v.raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
@@ -341,7 +389,7 @@ func (v value) text(into *string) error {
 		return nil
 	}
 	if err := json.Unmarshal(v.raw, into); err != nil {
-		return wrong(v.at, "want a string, not %s", v.what())
+		return v.not("a string")
 	}
 	// Package json turns half a surrogate pair into U+FFFD: other text than was meant.
 	if strings.ContainsRune(*into, utf8.RuneError) && !bytes.Contains(inner, []byte(string(utf8.RuneError))) && !bytes.Contains(bytes.ToLower(inner), []byte(`\ufffd`)) {
@@ -351,25 +399,16 @@ func (v value) text(into *string) error {
 }
 
 func (v value) optional(into **string) error {
-	if v.null() {
-		return nil
-	}
 	*into = new(string)
 	return v.text(*into)
 }
 
 func (v value) texts(into *map[string]string) error {
-	if v.null() {
-		return nil
-	}
 	if !v.is('{') {
-		return wrong(v.at, "want an object of strings, not %s", v.what())
+		return v.not("an object of strings")
 	}
 	m := map[string]string{}
 	err := v.walk().object("it", func(name string, v value) error {
-		if !v.is('"') {
-			return wrong(v.at, "want a string, not %s", v.what())
-		}
 		var text string
 		err := v.text(&text)
 		m[name] = text
@@ -380,8 +419,8 @@ func (v value) texts(into *map[string]string) error {
 }
 
 func (v value) decode(into any, want string) error {
-	if json.Unmarshal(v.raw, into) != nil {
-		return wrong(v.at, "want %s, not %s", want, v.what())
+	if v.null() || json.Unmarshal(v.raw, into) != nil {
+		return v.not(want)
 	}
 	return nil
 }

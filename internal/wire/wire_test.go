@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -72,22 +73,56 @@ func TestFieldsAreFoundAgain(t *testing.T) {
 	}
 }
 
-func TestNullIsAbsentAndABodyMayBeNull(t *testing.T) {
+// A field that was null counted as not given: a "deadline" that a program had no value for.
+func TestNullIsRefusedEverywhereButAsABody(t *testing.T) {
 	t.Parallel()
-	s, err := DecodeSubmission([]byte(`{"kind":"charge","key":"a","body":null,"body_text":null,"attempted":null,"params":null,"deadline":null}`))
-	if err != nil {
+	s, err := DecodeSubmission([]byte(`{"kind":"charge","key":"a","body":null}`))
+	if err != nil || string(s.Body) != "null" {
+		t.Errorf("a body: %v, %+v", err, s)
+	}
+	var whole map[string]any
+	if err := json.Unmarshal([]byte(full), &whole); err != nil {
 		t.Fatal(err)
 	}
-	if string(s.Body) != "null" || s.BodyText != nil || s.Attempted != nil || s.Params != nil || s.Deadline != "" {
-		t.Errorf("%+v", s)
+	for name := range whole {
+		refusesNull(t, fmt.Sprintf(`{"kind":"charge",%q:null}`, name), name, name == "body" || name == "kind")
+	}
+	for name := range whole["attempted"].(map[string]any) {
+		refusesNull(t, fmt.Sprintf(`{"attempted":{%q:null}}`, name), "attempted."+name, false)
+	}
+	for _, name := range []string{"kind", "body_text", "body_base64"} {
+		refusesNull(t, fmt.Sprintf(`{%q:null}`, name), name, false)
+	}
+	refusesNull(t, `{"params":{"id":null}}`, "params.id", false)
+	refusesNull(t, `{"headers":{"X-Account":null}}`, "headers.X-Account", false)
+}
+
+func refusesNull(t *testing.T, text, field string, except bool) {
+	t.Helper()
+	if except {
+		return
+	}
+	_, err := DecodeSubmission([]byte(text))
+	var wrong *Error
+	if !errors.As(err, &wrong) || wrong.Field != field || wrong.Malformed || !strings.Contains(wrong.Error(), "not null") {
+		t.Errorf("%s: %v, want it to be refused at %s", text, err, field)
 	}
 }
 
-func TestAnObjectHasEachNameOnce(t *testing.T) {
+func TestAnObjectMeansOneThingAlone(t *testing.T) {
 	t.Parallel()
-	for text, good := range map[string]bool{`{"a":1,"b":{"a":1}}`: true, `{"a":1,"a":1}`: false, `{"b":{"a":1,"a":2}}`: false, `[]`: false, `{`: false, `{} {}`: false, "\xff": false, `{}`: true} {
+	for text, good := range map[string]bool{`{"a":1,"b":{"a":1}}`: true, `{"a":1,"a":1}`: false, `{"b":{"a":1,"a":2}}`: false, `[]`: false, `{`: false, `{} {}`: false, "\xff": false, `{}`: true,
+		`{"a":[{"b":1},{"b":2}]}`: true, `{"a":[{"b":1},{"b":2,"b":3}]}`: false, `{"a":[ ] , "b" : [ 1 , "]" , [ ] ]}`: true} {
 		if err := CheckObject([]byte(text)); (err == nil) != good {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for text, field := range map[string]string{`{"a":null}`: "a", `{"a":{"b":null}}`: "a.b", `{"a":["x",null]}`: "a[1]", `{"a":[[],{"b":[1e999]}]}`: "a[1].b[0]", `{"a":1e999}`: "a",
+		`{"a":` + strings.Repeat("[", 9) + strings.Repeat("]", 9) + `}`: "a" + strings.Repeat("[0]", 8)} {
+		err := CheckObject([]byte(text))
+		var wrong *Error
+		if !errors.As(err, &wrong) || wrong.Field != field {
+			t.Errorf("%s: %v, want it to be refused at %s", text, err, field)
 		}
 	}
 }
