@@ -170,12 +170,12 @@ func (d *door) guard(u rule) func(huma.Context, func(huma.Context)) {
 			busy.because("%d are being answered already", cap(u.places)).write(w)
 			return
 		}
+		ctx := context.WithValue(c.Context(), looksKey{}, looks(r.Method))
 		if u.streams {
-			next(c)
+			next(huma.WithContext(c, ctx))
 			return
 		}
-		ctx := context.WithValue(context.WithValue(c.Context(), lateKey{}, d.late(r.Method)), looksKey{}, looks(r.Method))
-		ctx, cancel := context.WithTimeout(ctx, d.Limits.Timeout)
+		ctx, cancel := context.WithTimeout(context.WithValue(ctx, lateKey{}, d.late(r.Method)), d.Limits.Timeout)
 		defer cancel()
 		control := http.NewResponseController(w)
 		now := time.Now()

@@ -119,12 +119,15 @@ func (d *door) events(w http.ResponseWriter, r *http.Request) {
 }
 
 // awaitReader waits until the hub reads, so that who is told that it is connected misses
-// nothing from then on.
+// nothing from then on, or cannot read.
 func (d *door) awaitReader(ctx context.Context, l *listener) *Problem {
 	patience := time.NewTimer(d.Limits.Timeout)
 	defer patience.Stop()
 	select {
-	case <-l.ready:
+	case <-l.begun.over:
+		if err := l.begun.err; err != nil {
+			return d.problem(ctx, err)
+		}
 		return nil
 	case <-d.closing:
 		return closing.because("the worker ends: ask another")

@@ -33,15 +33,23 @@ type hub struct {
 	mu        sync.Mutex // guards the rest
 	listeners map[*listener]bool
 	cancel    context.CancelFunc // ends the reader; nil: there is none
-	ready     chan struct{}      // closed by the reader when it knows from where on it tells
+	begun     *begin             // of the reader
 	over      bool
 }
+
+// begin is a reader's try to find out from where on it tells.
+type begin struct {
+	over chan struct{} // closed by the reader when it knows, or knows that it cannot
+	err  error         // why it cannot; to be read when over is closed
+}
+
+func newBegin() *begin { return &begin{over: make(chan struct{})} }
 
 // listener is one who follows.
 type listener struct {
 	// The hub sends, and closes it when the listener is too slow or the hub stops.
 	changes chan *ledger.Change // pointers, shared by all: room for many costs little
-	ready   <-chan struct{}     // closed when nothing that happens is missed any more
+	begun   *begin              // once it is over without an error, nothing that happens is missed any more
 }
 
 func newHub(l *ledger.Ledger, k *kinds, log *slog.Logger) *hub {
@@ -60,11 +68,11 @@ func (h *hub) join() *listener {
 	h.listeners[l] = true
 	if h.cancel == nil {
 		ctx, cancel := context.WithCancel(context.Background())
-		h.cancel, h.ready = cancel, make(chan struct{})
-		ready := h.ready
-		h.running.Go(func() { h.read(ctx, ready) }) // ends with ctx; stop waits
+		h.cancel, h.begun = cancel, newBegin()
+		begun := h.begun
+		h.running.Go(func() { h.read(ctx, begun) }) // ends with ctx; stop waits
 	}
-	l.ready = h.ready
+	l.begun = h.begun
 	return l
 }
 
@@ -102,11 +110,11 @@ func (h *hub) stop() {
 	h.running.Wait()
 }
 
-func (h *hub) read(ctx context.Context, ready chan<- struct{}) {
+func (h *hub) read(ctx context.Context, begun *begin) {
 	var changes *ledger.Changes
 	var deps []jobs.Dependency
 	var listed time.Time
-	cursor := "" // of the last change that was told
+	cursor := "" // behind the last change that was told
 	for ctx.Err() == nil {
 		if time.Since(listed) > relistEvery || changes == nil {
 			found, err := h.kinds.dependencies(ctx)
@@ -114,15 +122,14 @@ func (h *hub) read(ctx context.Context, ready chan<- struct{}) {
 				changes, err = h.follow(ctx, found, cursor)
 				deps = found
 			}
+			if begun != nil {
+				begun = h.end(begun, err)
+			}
 			if err != nil {
 				h.trouble(ctx, err)
 				continue
 			}
-			listed = time.Now()
-			if ready != nil {
-				close(ready)
-				ready = nil
-			}
+			listed, cursor = time.Now(), changes.Cursor()
 		}
 		if len(deps) == 0 {
 			pause(ctx, troubleWait)
@@ -140,6 +147,23 @@ func (h *hub) read(ctx context.Context, ready chan<- struct{}) {
 			h.tell(c)
 		}
 	}
+}
+
+// end tells all who wait for a try what came of it. It returns the next one, which those
+// who come from now on wait for; nil: there is no need of one.
+func (h *hub) end(b *begin, err error) *begin {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b.err = err
+	close(b.over)
+	if err == nil {
+		return nil
+	}
+	next := newBegin()
+	if h.begun == b { // else another reader has taken over
+		h.begun = next
+	}
+	return next
 }
 
 // follow goes on after cursor, or begins now.

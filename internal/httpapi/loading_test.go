@@ -25,6 +25,7 @@ type between struct {
 	listener net.Listener
 	redis    string
 	loading  atomic.Bool
+	refused  atomic.Int64 // commands, while it loads
 }
 
 func newBetween(t *testing.T, redis string) *between {
@@ -71,6 +72,7 @@ func (b *between) serve(client net.Conn) {
 			return
 		}
 		if b.loading.Load() {
+			b.refused.Add(1)
 			_, err = io.WriteString(client, "-LOADING Redis is loading the dataset in memory\r\n")
 		} else {
 			_, err = server.Write(command)

@@ -132,6 +132,51 @@ func TestARedisThatIsAwayIsSaidAndComesBack(t *testing.T) {
 	t.Error("the stream never went on")
 }
 
+// A stream was refused after api.timeout alone; and one that was to go on after an event was
+// told of a change that may have been made.
+func TestAStreamIsRefusedAtOnceWhileRedisIsAwayAndIsNoChange(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Server(t)
+	b := startAPI(t, connect(t, srv), func(a *API) { a.Limits.Timeout = 10 * time.Minute }) // the client of the tests has less patience
+	srv.Kill9()
+	for range 2 {
+		for _, header := range []http.Header{{}, {"Last-Event-Id": {"payrail=1-1"}}} {
+			p := b.ask(ask{method: "GET", path: "/v1/events", token: reader, header: header}).is(t, "a stream", redisAway)
+			if strings.Contains(p.Detail, "change") {
+				t.Errorf("%v: %s", header, p.Detail)
+			}
+		}
+	}
+	srv.Restart()
+	b.until("there is a stream again", func() bool {
+		status, _ := b.status(ask{method: "GET", path: "/v1/events", token: reader})
+		return status == http.StatusOK
+	})
+}
+
+// Who followed before anything had happened missed what happened while the hub could not
+// read: it began anew when it could.
+func TestAStreamGoesOnWhereItWasWhenRedisCouldNotBeRead(t *testing.T) {
+	t.Parallel()
+	between, b := startBehind(t)
+	direct, err := ledger.Connect("redis://"+between.redis, ledger.ConnectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = direct.Close() })
+	other := startAPI(t, direct, nil)
+	follow := b.listen(t, "", "")
+	b.joined(1)
+	between.loading.Store(true)
+	refused := between.refused.Load()
+	b.until("the hub has met it, and looks anew", func() bool { return between.refused.Load() >= refused+2 })
+	other.submit(`{"kind":"charge","key":"meanwhile","body":{}}`)
+	between.loading.Store(false)
+	if e := follow.next(); e.change.Operation != "charge/meanwhile" {
+		t.Errorf("%+v", e)
+	}
+}
+
 func TestARedisThatHangsIsNotWaitedForLongerThanTheLimit(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Server(t)

@@ -112,7 +112,9 @@ func (l *Ledger) ChangesAfter(deps []jobs.Dependency, cursor string) (*Changes, 
 	return c, nil
 }
 
-func (c *Changes) cursor() string {
+// Cursor is where the next changes are looked for: [Ledger.ChangesAfter] goes on there. It is
+// "" where no dependency is followed.
+func (c *Changes) Cursor() string {
 	parts := make([]string, 0, len(c.after))
 	for _, dep := range slices.Sorted(maps.Keys(c.after)) {
 		parts = append(parts, string(dep)+"="+c.after[dep])
@@ -172,7 +174,7 @@ func (c *Changes) Next(ctx context.Context, wait time.Duration) ([]Change, error
 	out := make([]Change, len(all))
 	for i, t := range all {
 		c.after[t.Dependency] = t.entry
-		t.Cursor = c.cursor()
+		t.Cursor = c.Cursor()
 		out[i] = t.Change
 	}
 	for _, s := range streams { // entries that told of nothing are behind us too
