@@ -56,6 +56,7 @@ type door struct {
 	router *router
 	kinds  *kinds
 	clock  *clock
+	rooms  *rooms
 	hub    *hub
 	acting *actions
 
@@ -68,7 +69,7 @@ type door struct {
 }
 
 func newDoor(a API, loopback bool, log *slog.Logger) *door {
-	d := &door{API: a, access: access{a.Tokens, loopback}, log: log, router: &router{}, kinds: newKinds(a.Ledger, a.Kinds), clock: &clock{ledger: a.Ledger},
+	d := &door{API: a, access: access{a.Tokens, loopback}, log: log, router: &router{}, kinds: newKinds(a.Ledger, a.Kinds), clock: &clock{ledger: a.Ledger}, rooms: newRooms(a.Ledger),
 		requests: make(chan struct{}, a.Limits.MaxRequests), imports: make(chan struct{}, a.Limits.MaxImports),
 		streams: make(chan struct{}, a.Limits.MaxEventStreams), bulks: make(chan struct{}, maxBulk), exports: make(chan struct{}, maxExports), acting: newActions(), closing: make(chan struct{})}
 	d.hub = newHub(a.Ledger, d.kinds, log)
@@ -140,7 +141,7 @@ type rule struct {
 	role    config.Role // "": none, a token is enough
 	also    config.Role // needed beside role; "": none is
 	takes   string      // type of the body; "": there is none
-	maxBody int64       // bytes; 0: the route reads the body itself
+	maxBody int64       // bytes
 	decodes bool        // the route makes sure itself that its JSON can mean one thing alone
 	gives   string      // type of the answer
 	places  chan struct{}
@@ -159,7 +160,12 @@ func bodyOf(ctx context.Context) []byte {
 func (d *door) guard(u rule) func(huma.Context, func(huma.Context)) {
 	return func(c huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(c)
-		if p := u.refuse(r); p != nil {
+		p := u.refuse(r)
+		if p == nil && u.takes != "" && r.ContentLength > u.maxBody {
+			leaveBody(w) // nor is the client told to go on that asked with Expect
+			p = tooLarge.because("%d bytes, at most %d are read", r.ContentLength, u.maxBody)
+		}
+		if p != nil {
 			p.write(w)
 			return
 		}
@@ -258,6 +264,29 @@ func (u rule) refuse(r *http.Request) *Problem {
 		return badMediaType.at("header.Content-Encoding", errors.New("bodies are read as they are"))
 	}
 	return nil
+}
+
+// restTime is how long net/http may read on behind an answer that does not need the rest
+// of a body, so that a client which is still sending gets to it before it is cut off.
+const restTime = time.Second
+
+// leaveBody leaves the rest of a body unread, and has the connection closed behind the
+// answer, which is to be written next or is being written. After an answer in full duplex
+// net/http takes up a connection again whose body it reads to the end by itself, and meets
+// the read that it began there: a panic. Before any other it waits for the rest of the
+// body, if that is small. Over HTTP/2 it is the stream that ends.
+func leaveBody(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTime))
+	for {
+		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = inner.Unwrap()
+	}
+	// A limit that is passed is how net/http is told to close a connection when it may be
+	// too late for a header.
+	_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader(" ")), 0).Read(make([]byte, 1))
 }
 
 func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Problem) {

@@ -126,7 +126,13 @@ func TestNoPathIsRedirected(t *testing.T) {
 		ask("POST", path, header).is(t, path, notFound)
 		ask("GET", path, header).is(t, path, notFound)
 	}
-	for _, path := range []string{"//v1/operations/payout/vict/cancel", "/x/../v1/operations/payout/vict/cancel", "/./v1/operations", "//livez", "/livez/"} {
+	// What would be cleaned into a path of ours was answered by plain text.
+	for _, path := range []string{"//v1/operations/payout/vict/cancel", "/x/../v1/operations/payout/vict/cancel", "/./v1/operations", "//v1", "/%2e/v1/kinds", "/%2Fv1/kinds"} {
+		ask("POST", path, "").is(t, path+" without a token", unauthorized)
+		ask("POST", path, header).is(t, path, notFound)
+		ask("GET", path, header).is(t, path, notFound)
+	}
+	for _, path := range []string{"//livez", "/livez/", "/v2/kinds", "//"} {
 		if g := ask("POST", path, header); g.status != http.StatusNotFound || g.header.Get("Location") != "" {
 			t.Errorf("%s: %d %s", path, g.status, g.header.Get("Location"))
 		}

@@ -116,7 +116,7 @@ func (s *Server) Close(ctx context.Context) error {
 func apart(mux *http.ServeMux, d *door) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p := r.URL.Path; {
-		case d != nil && (p == "/v1" || strings.HasPrefix(p, "/v1/")):
+		case d != nil && (belowV1(p) || belowV1(path.Clean("/"+p))): // what cleans paths would lead there: it learns why not
 			d.ServeHTTP(w, r)
 		case p != path.Clean(p):
 			http.NotFound(w, r)
@@ -125,6 +125,8 @@ func apart(mux *http.ServeMux, d *door) http.Handler {
 		}
 	})
 }
+
+func belowV1(p string) bool { return p == "/v1" || strings.HasPrefix(p, "/v1/") }
 
 func handler(o Options) *http.ServeMux {
 	mux := http.NewServeMux()

@@ -10,7 +10,6 @@ import (
 	"hash/maphash"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,9 +29,6 @@ const (
 	// lineTime is how long the next line that says something may take to come, and an
 	// answer to be taken: a client that does not read while it sends is cut off after it.
 	lineTime = 30 * time.Second
-	// restTime is how long net/http may read on when an import ends before its body does,
-	// so that a client which is still sending gets to its answers before it is cut off.
-	restTime = time.Second
 )
 
 // Line is the answer to one line of an import.
@@ -64,7 +60,7 @@ func (d *door) registerImport(api huma.API, submission *huma.Schema) {
 		summary: "Hand many operations over",
 		tell: "The body is one submission a line (NDJSON); blank lines are passed over. The answers come one a line while the body is read, in the order of the lines, so read while you send. " +
 			"A line that is wrong does not stop the rest. The last line has end: true, and a problem if not all of the body was read. The same lines again are safe.",
-		rule:     rule{role: config.RoleSubmit, takes: ndjsonType, gives: ndjsonType, places: d.imports, streams: true},
+		rule:     rule{role: config.RoleSubmit, takes: ndjsonType, maxBody: d.Limits.MaxImportBytes, gives: ndjsonType, places: d.imports, streams: true},
 		problems: []problemKind{notFit}},
 		map[string]*huma.Response{"200": {Description: "An answer for each line", Content: map[string]*huma.MediaType{ndjsonType: ndjson("a Line for each line, then a LastLine", line, last)}}},
 		&huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{ndjsonType: ndjson("a Submission for each line", submission)}},
@@ -88,7 +84,7 @@ func (d *door) importLines(w http.ResponseWriter, r *http.Request) {
 		in: bufio.NewReaderSize(http.MaxBytesReader(w, r.Body, d.Limits.MaxImportBytes), maxSubmission+1)}
 	err := im.run(ctx)
 	if err != nil {
-		im.leaveRest()
+		leaveBody(w)
 	}
 	var away *clientError
 	if errors.As(err, &away) {
@@ -158,24 +154,6 @@ func (im *importer) run(ctx context.Context) error {
 	}
 }
 
-// leaveRest has the connection closed behind the answer. After an answer in full duplex
-// net/http takes up a connection again whose body it reads to the end by itself, and meets
-// the read that it began there: a panic. Over HTTP/2 it is the stream that ends.
-func (im *importer) leaveRest() {
-	w := im.w
-	for {
-		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			break
-		}
-		w = inner.Unwrap()
-	}
-	// A limit that is passed is how net/http is told to close a connection when it may be
-	// too late for a header.
-	_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader(" ")), 0).Read(make([]byte, 1))
-	_ = im.control.SetReadDeadline(time.Now().Add(restTime))
-}
-
 // chunk reads what is there: at least one line, and as many as are in without waiting,
 // which is no more than the reader's buffer holds. Blank lines do not buy time.
 func (im *importer) chunk(ctx context.Context) ([]*slot, error) {
@@ -183,13 +161,14 @@ func (im *importer) chunk(ctx context.Context) ([]*slot, error) {
 	due := time.Now().Add(patience)
 	var out []*slot
 	for len(out) < importLanes*ledger.MaxBatch {
-		if len(out) > 0 {
-			ahead, _ := im.in.Peek(im.in.Buffered())
-			if bytes.IndexByte(ahead, '\n') < 0 {
+		im.passBlank()
+		ahead, _ := im.in.Peek(im.in.Buffered())
+		if bytes.IndexByte(ahead, '\n') < 0 { // it must be waited for
+			if len(out) > 0 {
 				return out, nil
 			}
+			_ = im.control.SetReadDeadline(due)
 		}
-		_ = im.control.SetReadDeadline(due)
 		text, err := im.in.ReadSlice('\n')
 		im.number++
 		switch {
@@ -211,6 +190,29 @@ func (im *importer) chunk(ctx context.Context) ([]*slot, error) {
 		}
 	}
 	return out, nil
+}
+
+// passBlank passes over the blank lines that are there, all at once: one by one, millions
+// of them kept a processor busy for seconds.
+func (im *importer) passBlank() {
+	ahead, _ := im.in.Peek(im.in.Buffered())
+	size, lines := blank(ahead)
+	im.number += lines
+	_, _ = im.in.Discard(size) // they are there
+}
+
+// blank measures the whole blank lines that a text begins with.
+func blank(text []byte) (size, lines int) {
+	for i, c := range text {
+		switch c {
+		case '\n':
+			size, lines = i+1, lines+1
+		case ' ', '\t', '\r':
+		default:
+			return size, lines
+		}
+	}
+	return size, lines
 }
 
 // decode reads one line. The error is one of Redis.

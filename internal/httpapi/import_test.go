@@ -158,7 +158,22 @@ func TestAnImportThatIsTooLargeSaysHowFarItCame(t *testing.T) {
 	for i := range 200 {
 		fmt.Fprintf(&text, "{\"kind\":\"charge\",\"key\":\"o-%d\",\"body\":{}}\n", i)
 	}
-	a := answersOf(t, b.importText(text.String()).body)
+	r, err := http.NewRequestWithContext(t.Context(), "POST", b.url+"/v1/operations:import", io.MultiReader(strings.NewReader(text.String()))) // of no known length
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+submitter)
+	r.Header.Set("Content-Type", ndjsonType)
+	resp, err := b.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	out, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := answersOf(t, string(out))
 	if a.last.Problem == nil || a.last.Problem.Type != problemURN+tooLarge.name || len(a.lines) == 0 || len(a.lines) == 200 {
 		t.Errorf("%d lines, %+v", len(a.lines), a.last)
 	}

@@ -277,6 +277,9 @@ func (d *door) reconcile(ctx context.Context, in *reconcileInput) (*answered[Don
 		return nil, err
 	}
 	done, err := d.storeFor(spec).Reconcile(ctx, spec, id, firstSent, who)
+	if errors.Is(err, ledger.ErrBacklogFull) {
+		return nil, d.rooms.full(ctx, backlogFull.because("%s", err), spec)
+	}
 	if err != nil {
 		return nil, err
 	}

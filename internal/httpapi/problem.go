@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -33,7 +34,8 @@ type Problem struct {
 	Receipt *jobs.Receipt `json:"receipt,omitempty" doc:"the ledger's answer to a submission that was not taken"`
 	State   jobs.State    `json:"state,omitempty" doc:"of the operation, where that is in the way"`
 
-	again  bool   // Retry-After tells when
+	retryIn time.Duration // Retry-After; 0: there is none
+
 	header string // one more header: its name
 	value  string // and its value
 }
@@ -90,8 +92,14 @@ var (
 const problemURN = "urn:redrive:problem:"
 
 func (k problemKind) because(format string, args ...any) *Problem {
-	return &Problem{Type: problemURN + k.name, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...),
-		again: k.status == http.StatusTooManyRequests || k.status == http.StatusServiceUnavailable}
+	p := &Problem{Type: problemURN + k.name, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...)}
+	switch k.status {
+	case http.StatusTooManyRequests:
+		p.retryIn = roomUnknown
+	case http.StatusServiceUnavailable:
+		p.retryIn = retryAfter
+	}
+	return p
 }
 
 // at is a problem with one place of the request.
@@ -119,8 +127,8 @@ const problemType = "application/problem+json"
 // GetHeaders returns the headers that go with it, for huma.
 func (p *Problem) GetHeaders() http.Header {
 	h := http.Header{}
-	if p.again {
-		h.Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
+	if p.retryIn > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.retryIn.Seconds()))))
 	}
 	if p.header != "" {
 		h.Set(p.header, p.value)

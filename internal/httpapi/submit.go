@@ -60,6 +60,9 @@ func (d *door) submit(ctx context.Context) (*answered[jobs.Receipt], error) {
 	}
 	r := whole(receipts[0])
 	if p := receiptProblem(r); p != nil {
+		if r.Later {
+			p = d.rooms.full(ctx, p, it.spec)
+		}
 		return nil, p
 	}
 	status := http.StatusCreated

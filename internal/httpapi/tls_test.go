@@ -113,6 +113,7 @@ func TestStreamsWorkOverHTTP2(t *testing.T) {
 	}
 	_, client := redistest.Mini(t)
 	b := startTLS(t, client, c)
+	b.post("/v1/operations/charge/o-1/cancel", `{"note":"`+strings.Repeat("x", maxOrder)+`"}`).is(t, "a body that is announced too large", tooLarge)
 	l := b.listen(t, "?kind=charge", "")
 	if a := answersOf(t, b.importText(`{"kind":"charge","key":"o-1","body":{}}`+"\n"+`{"kind":"charge","key":"o-2","body":{}}`).body); a.last.Lines != 2 || a.last.Problem != nil {
 		t.Errorf("import: %+v", a.last)
