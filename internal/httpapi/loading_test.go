@@ -173,6 +173,7 @@ func TestAnImportDuringWhichRedisGoesAwayIsRepeatedWhole(t *testing.T) {
 	}
 	r.Header.Set("Authorization", "Bearer "+submitter)
 	r.Header.Set("Content-Type", ndjsonType)
+	r.Close = true // the server closes the connection behind its answer: the next request must not meet that
 	var feeding sync.WaitGroup
 	taken := make(chan struct{}) // closed when the first line was answered
 	feeding.Go(func() {          // ends with its writes: what reads them is closed in the end
