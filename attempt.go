@@ -34,9 +34,9 @@ type Attempt struct {
 	c       *Client
 	spec    jobs.KindSpec
 	request jobs.Request
-	sendBy  time.Duration
-	timeout time.Duration
-	started time.Time
+	began   time.Time     // Do
+	sendBy  time.Duration // from began: no first byte after it
+	ends    time.Time     // the call, at the latest
 
 	mu     sync.Mutex // guards the rest: a sender may leave while its Send goes on
 	used   bool       // Send was called, or the attempt is over: nothing is sent any more
@@ -76,8 +76,13 @@ func (a *Attempt) send(ctx context.Context) (gateway.Answer, Reply, error) {
 	if err != nil { // workers have what is missing here
 		return gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseNotWritten}, Err: err.Error()}, Reply{}, fmt.Errorf("%w: %w", err, ErrNotSent)
 	}
+	timeout := time.Until(a.ends)
+	if timeout <= 0 {
+		answer := notMade()
+		return answer, Reply{}, fmt.Errorf("%s: %w", answer.Err, ErrNotSent)
+	}
 	answer := a.c.send.Send(ctx, gateway.Call{Request: a.request, Attempt: 1, BaseURL: a.spec.BaseURL, Header: header, KeyHeader: a.spec.KeyHeader,
-		StartedAt: a.started, SendBy: a.sendBy, Timeout: a.timeout})
+		StartedAt: a.began, SendBy: a.sendBy, Timeout: timeout})
 	reply := Reply{Status: answer.Sample.Status, Header: answer.Sample.Header, Body: answer.Sample.Body}
 	switch {
 	case reply.Status != 0:
@@ -113,6 +118,11 @@ func credentialOf(name string) string {
 	return name
 }
 
+// notMade is the answer of an attempt for which too little time was left.
+func notMade() gateway.Answer {
+	return gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseTooLate}, Err: "too little time was left for the attempt"}
+}
+
 // settleFunc writes down what was seen of an attempt, and says what Do returns of it.
 type settleFunc func(Reply, gateway.Answer) (*Reply, error)
 
@@ -120,24 +130,21 @@ type settleFunc func(Reply, gateway.Answer) (*Reply, error)
 func (d *doing) call(ctx context.Context, request jobs.Request, settle settleFunc) (*Reply, error) {
 	span := d.c.tracer.Attempt(tracing.About{Dependency: d.spec.Dependency, ID: d.s.ID(), Correlation: d.s.CorrelationID, Traceparent: d.s.Traceparent}, 1, d.started)
 	request.Traceparent = span.Traceparent()
-	limit := d.timeout
-	if by, ok := ctx.Deadline(); ok { // the write-ahead has taken its part
-		limit = min(limit, time.Until(by)-d.c.o.Reserve)
-	}
-	if limit < terms.MS(d.spec.MinResponseMS) {
-		answer := gateway.Answer{Sample: policy.Sample{Phase: policy.PhaseTooLate}, Err: "too little time was left for the attempt"}
+	ends := d.ends(ctx) // anew: a write-ahead takes its part
+	if d.tooLate(ends) {
+		answer := notMade()
 		span.EndAttempt(jobs.OutcomeNotSent, jobs.ClassOther, "", 0, answer.Err)
 		return settle(Reply{}, answer)
 	}
 	a := &Attempt{Operation: d.o, IdempotencyKey: request.IdempotencyKey, Header: http.Header{}, c: d.c, spec: d.spec, request: request,
-		sendBy: min(policy.SendWindow, d.deadline-terms.MS(d.spec.MinResponseMS)), timeout: limit, started: d.started}
+		began: d.began, sendBy: min(d.started.Sub(d.began)+policy.SendWindow, d.deadline-terms.MS(d.spec.MinResponseMS)), ends: ends}
 	for name, value := range map[string]string{d.spec.KeyHeader: request.IdempotencyKey, "Redrive-Attempt": "1", "X-Correlation-Id": request.CorrelationID,
 		"Traceparent": request.Traceparent} {
 		if name != "" && value != "" {
 			a.Header.Set(name, value)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithDeadline(ctx, ends)
 	defer cancel()
 	return d.sendGuarded(ctx, a, func(reply Reply, err error, returned bool) (*Reply, error) {
 		answer := a.seen(reply, err, time.Since(d.started), returned)

@@ -28,8 +28,9 @@ import (
 //     must look (its receipt's state is [Dead]).
 //   - [*Clash], [*Invalid]: the operation itself cannot be. Nothing was sent, but for a
 //     clash in Light mode.
-//   - [ErrDeadline], [ErrOpen], [ErrNoLedger], [ErrClosed]: nothing was sent, and nothing is kept. If
-//     Redis went away at that moment the operation is withdrawn as soon as it is back;
+//   - [ErrDeadline], [ErrOpen], [ErrNoLedger], [ErrClosed]: nothing was sent, and nothing is
+//     kept. ErrDeadline is also what an attempt comes to that reached nobody, when there is no
+//     time for another. If Redis went away at that moment the operation is withdrawn as soon as it is back;
 //     should this process die before, the operation stands as of unknown outcome.
 //   - [*HandoverError]: the ledger did not take it; nobody else knows of it, or its spool.
 //
@@ -37,8 +38,9 @@ import (
 // of these is returned. In [Light] mode only a hand-over finds out, so that a repeated Do
 // is a second send under the same key.
 //
-// The attempt may take the kind's timeout, or what ctx leaves less [Options.Reserve]. When
-// the ledger does not answer, operations of the classes natural and keyed are sent all the
+// The attempt may take the kind's timeout, or what ctx leaves less [Options.Reserve], and ends
+// with the operation's deadline, of which a slow Redis takes its part. It is not begun with
+// less than the dependency's min_response left. When the ledger does not answer, operations of the classes natural and keyed are sent all the
 // same, as in Light mode, and so is everything in Light mode; else [ErrNoLedger].
 func (c *Client) Do(ctx context.Context, o Operation, send SendFunc) (*Reply, error) {
 	if err := c.underway.enter(ctx); err != nil {
@@ -78,9 +80,8 @@ type doing struct {
 	span    tracing.Span
 	durable bool
 
-	timeout  time.Duration // of the call
 	began    time.Time
-	deadline time.Duration // until the operation's, from began
+	deadline time.Duration // the operation's, from began
 	started  time.Time     // of the call, or of the step that must be younger than it
 
 	// unsettled is the run id of a write-ahead that Redis may have run; "": there is none.
@@ -139,27 +140,6 @@ func repeatable(class jobs.Idempotency) bool {
 	return class == jobs.IdempotencyKeyed || class == jobs.IdempotencyNatural
 }
 
-// times fixes how long the call may take: the deadline is checked before anything else.
-func (d *doing) times(ctx context.Context) error {
-	d.began = time.Now()
-	d.started = d.began
-	d.deadline = terms.MS(d.spec.DeadlineMS)
-	switch {
-	case !d.o.Deadline.IsZero():
-		d.deadline = d.o.Deadline.Sub(d.began)
-	case d.o.Within != 0:
-		d.deadline = d.o.Within
-	}
-	d.timeout = min(terms.MS(d.spec.TimeoutMS), d.deadline)
-	if by, ok := ctx.Deadline(); ok {
-		d.timeout = min(d.timeout, by.Sub(d.began)-d.c.o.Reserve)
-	}
-	if ctx.Err() != nil || d.timeout < terms.MS(d.spec.MinResponseMS) {
-		return ErrDeadline
-	}
-	return nil
-}
-
 // held: the dependency is not called now, as far as is known here.
 func (d *doing) held() (bool, error) {
 	state, ok := d.c.path.State(d.spec.Dependency)
@@ -191,17 +171,13 @@ func (d *doing) deferUnsent(ctx context.Context, entry ledger.Entry) error {
 	return err
 }
 
-const (
-	writeAheadWithin = 1500 * time.Millisecond
-	// tooLate: a write-ahead that Redis has not run by then never runs (see [ledger.Terms]).
-	tooLate = 2500 * time.Millisecond
-)
+const writeAheadWithin = 1500 * time.Millisecond
 
 // writeAhead writes the operation and its attempt in one step. The grant is nil where
 // there is nothing to send. With an error nobody knows whether it was written: unsettled
 // is the run under which it may be.
 func (d *doing) writeAhead(ctx context.Context, entry ledger.Entry, run string) (*ledger.Grant, Receipt, error) {
-	bound, cancel := context.WithTimeout(ctx, min(d.timeout, writeAheadWithin))
+	bound, cancel := context.WithTimeout(ctx, min(time.Until(d.ends(ctx)), writeAheadWithin))
 	defer cancel()
 	store, err := d.c.store(bound)
 	if err != nil {
@@ -227,9 +203,7 @@ func (d *doing) writeAhead(ctx context.Context, entry ledger.Entry, run string) 
 	case repeatable(d.spec.Idempotency):
 		d.unsettled = run
 	default:
-		withdraw := func(ctx context.Context) error { return store.Withdraw(ctx, terms.Of(d.spec), d.s.ID(), run) }
-		d.c.late.add(withdraw)
-		d.c.late.addAfter(tooLate, withdraw) // it may have been on its way to Redis still
+		d.withdrawUnsettled(run)
 	}
 	return nil, Receipt{}, err
 }
@@ -259,6 +233,7 @@ func (d *doing) known(ctx context.Context, r Receipt) (*Reply, error) {
 
 // granted makes the call that was written ahead and writes what came of it.
 func (d *doing) granted(ctx context.Context, g *ledger.Grant, receipt Receipt) (*Reply, error) {
+	d.deadline = min(d.deadline, d.started.Sub(d.began)+g.DeadlineLeft) // Redis' clock may be ahead of ours
 	return d.call(ctx, g.Request, func(reply Reply, answer gateway.Answer) (*Reply, error) {
 		return d.settleGranted(ctx, g, receipt, reply, answer)
 	})
@@ -267,6 +242,9 @@ func (d *doing) granted(ctx context.Context, g *ledger.Grant, receipt Receipt) (
 // settleGranted writes what came of a call that was written ahead.
 func (d *doing) settleGranted(ctx context.Context, g *ledger.Grant, receipt Receipt, reply Reply, answer gateway.Answer) (*Reply, error) {
 	res := d.judge(g, answer)
+	if d.lapsed(res) {
+		return nil, d.withdrawGranted(ctx, g, answer)
+	}
 	res.Told = true
 	f, err := d.finish(ctx, g, res)
 	if err != nil { // its claim's lease makes it unknown if this process dies first
@@ -316,8 +294,14 @@ func (d *doing) settleLight(ctx context.Context, request jobs.Request, reply Rep
 	case jobs.IdempotencyKeyed:
 		safe = policy.ResendSafe(terms.MS(d.spec.KeyWindowMS), policy.ClaimLease(terms.MS(d.spec.TimeoutMS)))
 	}
-	g := &ledger.Grant{ID: d.s.ID(), RunID: d.unsettled, Attempt: 1, Used: 1, Idempotency: d.spec.Idempotency, DeadlineLeft: d.deadline, SafeFor: safe}
+	g := &ledger.Grant{ID: d.s.ID(), RunID: d.unsettled, Attempt: 1, Used: 1, Idempotency: d.spec.Idempotency, DeadlineLeft: d.deadline - d.started.Sub(d.began), SafeFor: safe}
 	res := d.judge(g, answer)
+	if d.lapsed(res) {
+		if d.unsettled != "" {
+			d.withdrawUnsettled(d.unsettled)
+		}
+		return nil, errLapsed(answer)
+	}
 	if answer.WireBytes > 0 { // what was not sent must not be counted
 		d.c.path.Record(d.spec.Dependency, attempt.First(res))
 	}
@@ -327,7 +311,7 @@ func (d *doing) settleLight(ctx context.Context, request jobs.Request, reply Rep
 		own.Told = true
 		finish := func(ctx context.Context) error { _, err := d.finish(ctx, g, own); return err }
 		d.c.late.add(finish)
-		d.c.late.addAfter(tooLate, finish)
+		d.c.late.addAfter(neverAfter, finish)
 	}
 	if done(res) {
 		return d.ended(reply, answer, res, Receipt{})

@@ -103,6 +103,8 @@ type Client struct {
 	clock  clock
 	again  lookAgain
 	random func() float64
+	// goneFunc is [gateway.Gone]; tests let time pass by it.
+	goneFunc func(since time.Time) time.Duration
 
 	underway  *underway
 	closing   sync.Once
@@ -158,7 +160,7 @@ func build(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &Client{o: o, config: c, send: gateway.New(gateway.Options{UserAgent: "redrive-client"}), random: rand.Float64, budget: newDenials(), underway: newUnderway(), closeWait: closeWait, checking: make(chan struct{}, 1)}
+	client := &Client{o: o, config: c, send: gateway.New(gateway.Options{UserAgent: "redrive-client"}), random: rand.Float64, goneFunc: gateway.Gone, budget: newDenials(), underway: newUnderway(), closeWait: closeWait, checking: make(chan struct{}, 1)}
 	if o.Tracer != nil {
 		client.tracer = tracing.New(o.Tracer)
 	}

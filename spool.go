@@ -144,6 +144,11 @@ func (s *spool) stop() {
 // spooled keeps a submission that the ledger did not take, and says so.
 func (d *doing) spooled(outcome Outcome, cause error) error {
 	d.fixDeadline()
+	if d.s.Attempted == nil {
+		// With this it counts as taken over before its deadline, whenever it is delivered: else
+		// the ledger would refuse what comes after it, and nobody would hear of that.
+		d.s.Attempted = &jobs.Attempted{ID: ledger.NewRunID(), Outcome: jobs.OutcomeNotSent, Counted: true}
+	}
 	line, err := json.Marshal(d.s)
 	if err != nil {
 		return errors.Join(cause, err)

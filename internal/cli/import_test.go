@@ -67,6 +67,18 @@ func TestImportTakesGoodLinesAndTellsOfBadOnes(t *testing.T) {
 	})
 }
 
+// A line of a client's spool that is imported too late was refused, where the client's own
+// delivery kept it.
+func TestImportRefusedWhatHadLainInASpoolForTooLong(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *testBundle) {
+		at := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(time.RFC3339Nano) }
+		line := strings.TrimSuffix(lineOf("o1", 4200), "}") + fmt.Sprintf(`,"created_at":%q,"deadline":%q,"attempted":{"id":"req-1","outcome":"not_sent","counted":true}}`, at(time.Hour), at(time.Minute))
+		b.mustWith(exitOK, line, "import", "-")
+		says(t, b.mustWith(exitOK, "", "show", "charge/o1").stdout, "dead", "deadline")
+	})
+}
+
 func TestImportingAgainIsAllDuplicates(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *testBundle) {

@@ -82,3 +82,9 @@ func elapsed(since time.Time) (mono, wall time.Duration) {
 	now := time.Now()
 	return now.Sub(since), now.Round(0).Sub(since.Round(0))
 }
+
+// Gone is how long ago an instant was, by whichever of the two clocks went further.
+func Gone(since time.Time) time.Duration {
+	mono, wall := elapsed(since)
+	return max(mono, wall)
+}

@@ -83,6 +83,42 @@ func TestSubmit(t *testing.T) {
 	})
 }
 
+// What had lain in a spool for longer than its deadline was refused, and seen by nobody.
+func TestWhatWasHandedInAfterItsDeadlineVanished(t *testing.T) {
+	each(t, func(s *suite) {
+		over := func(b *bundle, created, by time.Duration) change {
+			return func(s *jobs.Submission) {
+				s.CreatedAt = b.now().Add(-created).UTC().Format(time.RFC3339Nano)
+				s.Deadline = b.now().Add(-by).UTC().Format(time.RFC3339Nano)
+			}
+		}
+		for _, outcome := range []jobs.Outcome{jobs.OutcomeNotSent, jobs.OutcomeRefused} {
+			s.test("it was taken over in time: "+string(outcome), func(b *bundle) {
+				b.wantAnswer(b.submit("o1", b.sent("req-1", outcome, time.Minute), over(b, time.Minute, time.Second)), jobs.Accepted, jobs.Dead)
+				if r := b.records()[id("o1").String()]; r["reason"] != string(jobs.ReasonDeadline) {
+					b.Fatalf("%v", r)
+				}
+				b.wantAnswer(b.submit("o1", b.sent("req-1", outcome, time.Minute), over(b, time.Minute, time.Second)), jobs.Duplicate, jobs.Dead)
+				if r := b.releaseUpTo(1); len(r.Deliveries) != 0 {
+					b.Fatalf("%v is on its way", r.Deliveries)
+				}
+			})
+			s.test("it was too late before it was taken over: "+string(outcome), func(b *bundle) {
+				for _, late := range []change{over(b, time.Second, time.Minute), deadline(b.now().Add(-time.Second).Format(time.RFC3339))} {
+					if r := b.submit("o1", b.sent("req-1", outcome, time.Minute), late); r.Answer != jobs.Refused {
+						b.Fatalf("%s, want refused", r.Answer)
+					}
+				}
+			})
+		}
+		s.test("nobody took it over", func(b *bundle) {
+			if r := b.submit("o1", over(b, time.Minute, time.Second)); r.Answer != jobs.Refused {
+				b.Fatalf("%s, want refused", r.Answer)
+			}
+		})
+	})
+}
+
 func TestSubmitRefuses(t *testing.T) {
 	each(t, func(s *suite) {
 		refuses := func(b *bundle, part string, changes ...change) {

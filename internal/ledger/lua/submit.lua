@@ -22,7 +22,8 @@ RETURNS  per operation 6 items: answer, state, applied, next_at (ms or ''), merg
          'stepped' alone when Redis' clock is not where the caller expects it: a write-ahead that comes late is none
 LIMIT    100 operations a call
 INVARIANT submitting the same request again changes nothing but for a send of the request path that is not
-         recorded yet: it is added and never dropped; the same report twice is added once; an attempt is begun
+         recorded yet: it is added and never dropped; what the request path took over (att) before its deadline (created)
+         is kept, though it is handed in after it: dead, and never sent; the same report twice is added once; an attempt is begun
          here for a new operation alone; a new attempt is let in only behind what is settled without effect, and
          counted in the same step
 ]]
@@ -220,16 +221,19 @@ for i = 1, arg('n') do
     end
   else
     local unknown = att and att.outcome == 'unknown'
+    local created = num(e.created)
     local not_before = num(e.not_before)
     local deadline = num(e.deadline_at)
     if deadline == 0 then deadline = math.max(now, not_before) + num(e.deadline_span) end
     local oldest = now - arg('keys')
     local room = arg('max_backlog')
     if unknown then room = room + math.floor(room / 10) end
-    local old = arg('keys') > 0 and ((num(e.created) > 0 and num(e.created) < oldest) or deadline < oldest or
+    local old = arg('keys') > 0 and ((created > 0 and created < oldest) or deadline < oldest or
       (att and num(att.first) > 0 and num(att.first) < oldest))
     local why
-    if deadline <= now and not unknown then
+    -- Taken over in time and handed in too late (it lay in a spool): of a refusal nobody would hear.
+    local lapsed = att and not unknown and created > 0 and created < deadline and deadline <= now
+    if deadline <= now and not unknown and not lapsed then
       why = 'deadline: ' .. int(now - deadline) .. ' ms in the past'
     elseif old and not unknown then
       why = 'older than the dedupe window of ' .. int(arg('keys')) .. ' ms: a record of it may have expired'
@@ -248,7 +252,7 @@ for i = 1, arg('n') do
     else
       op = record.new(e.id)
       record.set(op, 'fp', e.fp)
-      record.set(op, 'created', int(num(e.created) > 0 and math.min(num(e.created), now) or now))
+      record.set(op, 'created', int(created > 0 and math.min(created, now) or now))
       record.set(op, 'sby', A.by) -- once: a duplicate is somebody else's word on it
       record.set(op, 'idem', e.idem)
       record.set(op, 'deadline', int(deadline))
@@ -283,6 +287,8 @@ for i = 1, arg('n') do
         settle.leave(op, 'dead', 'permanent', now) -- it was sent, so it is kept; but nothing more is sent for it
       elseif unknown and not settle.safe(op, e.idem, resend_target(op, e), at) then
         settle.leave(op, 'waiting', nil, now)
+      elseif lapsed then
+        settle.leave(op, 'dead', 'deadline', now)
       else
         record.move(op, 'waiting', now, at)
         backlog = backlog + 1
