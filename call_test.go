@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -94,6 +96,26 @@ func TestCallDoesNotRetryWithoutTheBudget(t *testing.T) {
 }
 
 // net/http sends a GET again when the connection it had kept is dead: here it must not.
+// It wrote a header into a map that was not there, and read the context of no request.
+func TestATransportPanickedOnARequestThatIsNotWhole(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	target := &url.URL{Scheme: "http", Host: "payrail.test"}
+	for missing, req := range map[string]*http.Request{"Request": nil, "Request.URL": {Header: http.Header{}}, "Request.Header": {URL: target}} {
+		body := &closing{Reader: strings.NewReader("{}")}
+		if req != nil {
+			req.Method, req.Body = http.MethodPost, body
+		}
+		resp, err := b.Transport("payrail", nil).RoundTrip(req)
+		if resp != nil || err == nil || !strings.HasSuffix(err.Error(), "nil "+missing) {
+			t.Errorf("without %s: %v, %v", missing, resp, err)
+		}
+		if req != nil && !body.closed {
+			t.Errorf("without %s: its body is left open", missing)
+		}
+	}
+}
+
 func TestATransportSendsARequestOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

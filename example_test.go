@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"redrive"
 )
 
@@ -39,6 +41,18 @@ func ExampleNew() {
 	defer client.Close()
 	fmt.Println("ready")
 	// Output: ready
+}
+
+// A client without Log is silent. go-redis has one logger for the whole process, which tells
+// of each connection that fails: whoever wants that quiet too says so once, before all else.
+func ExampleOptions_silent() {
+	logging.Disable()
+
+	client, err := redrive.New(background, redrive.Options{RedisURL: "redis://127.0.0.1:6379/0", ConfigFile: "redrive.yaml"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
 }
 
 // What the customer hears depends on the error.

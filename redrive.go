@@ -78,7 +78,10 @@ type Options struct {
 	// Name is that of the service, in audit and timeline, and who submitted what it hands
 	// over: at most 64 bytes without control characters; "": service@host.
 	Name string
-	Log  *slog.Logger // nil: silent
+	// Log is for what the client does beside its calls; nil: it logs nothing. go-redis tells
+	// standard error of each connection that fails all the same, by a logger that it has once
+	// for the whole process. That one is the service's: package logging of go-redis has Disable.
+	Log *slog.Logger
 	// Tracer makes a span for each submission and attempt; nil: none. A traceparent that is
 	// given is stored and sent all the same.
 	Tracer trace.TracerProvider

@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -40,6 +41,9 @@ type countingTransport struct {
 
 // RoundTrip makes the call and counts it.
 func (t *countingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := whole(req); err != nil {
+		return nil, err
+	}
 	if !t.known.Load() {
 		if err := t.c.knows(req.Context(), t.dep); err != nil {
 			if req.Body != nil {
@@ -70,6 +74,26 @@ func (t *countingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 		t.c.path.Record(t.dep, attempt.First(ledger.Result{Class: cl.Class, Outcome: cl.Outcome}))
 	}
 	return resp, err
+}
+
+// whole refuses, as net/http does, a request that was put together without what every one
+// has, and closes its body.
+func whole(req *http.Request) error {
+	var missing string
+	switch {
+	case req == nil:
+		return errors.New("redrive: nil Request")
+	case req.URL == nil:
+		missing = "URL"
+	case req.Header == nil:
+		missing = "Header"
+	default:
+		return nil
+	}
+	if req.Body != nil {
+		_ = req.Body.Close() // a RoundTripper must, and nothing is left to say of it
+	}
+	return fmt.Errorf("redrive: nil Request.%s", missing)
 }
 
 // repeatedByNetHTTP is which requests without a body net/http sends again by itself.
