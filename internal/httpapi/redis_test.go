@@ -93,7 +93,7 @@ func TestWhatRedisRefusesIsTriedAgainLaterAndChangesNothing(t *testing.T) {
 
 func TestARedisThatIsAwayIsSaidAndComesBack(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Server(t, redistest.WithArgs("--appendfsync", "always")) // everysec postpones writes on a disk that is slow to sync
+	srv := redistest.Server(t)
 	b := startAPI(t, connect(t, srv), nil)
 	b.submit(`{"kind":"charge","key":"o-1","body":{}}`)
 	b.submit(`{"kind":"payout","key":"o-2","body":{}}`)

@@ -1,11 +1,13 @@
 package redistest
 
 import (
+	"context"
 	"net"
 	"net/url"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -77,11 +79,18 @@ func (r *Redis) Client(t testing.TB) redis.UniversalClient {
 // PID returns the process id of the server that runs now, 0 when it is down.
 func (r *Redis) PID() int { return r.p.pid() }
 
-// Kill9 ends the server with SIGKILL and returns when it is gone. What the
-// append-only file's everysec had not synced yet survives: the kernel holds it.
+// Kill9 ends the server with SIGKILL and returns when it is gone. What it has
+// acknowledged survives: before, it is told to write and sync first, as everysec
+// postpones the write itself, past the answer, while the disk is slow to sync. One
+// that does not answer, such as a frozen one, is killed as it is.
 func (r *Redis) Kill9() {
 	r.t.Helper()
 	r.own("Kill9")
+	o := clientOptions("unix", r.p.socket, r.p.settings.password, 0)
+	o.DialTimeout, o.ReadTimeout = time.Second, 5*time.Second
+	c := redis.NewClient(o)
+	_ = c.ConfigSet(context.Background(), "appendfsync", "always").Err() // the file it starts from again says what it said
+	_ = c.Close()
 	if err := r.p.kill(); err != nil {
 		r.t.Fatalf("kill redis-server: %v", err)
 	}
