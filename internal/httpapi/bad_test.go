@@ -53,6 +53,9 @@ func TestEveryWrongFieldOfASubmissionIsNamed(t *testing.T) {
 		{`{"kind":"charge","key":"a","body":{},"attempted":{"outcome":"odd"}}`, invalid, "body.attempted.outcome"},
 		{`{"kind":"charge","key":"a","body":{},"attempted":{"outcome":"unknown","class":"odd"}}`, invalid, "body.attempted.class"},
 		{`{"kind":"charge","key":"a","body":{},"attempted":{"outcome":"unknown","attempts":-1}}`, invalid, "body.attempted.attempts"},
+		{`{"kind":"charge","key":"a","body":{},"attempted":{"outcome":"unknown","step":"succeed"}}`, invalid, "body.attempted.step"},
+		{`{"kind":"charge","key":"a","body":{},"attempted":{"outcome":"refused","step":"end"}}`, invalid, "body.attempted.reason"},
+		{`{"kind":"charge","key":"a","body":{},"attempted":{"outcome":"refused","step":"end","reason":"poison"}}`, invalid, "body.attempted.reason"},
 		{`{"kind":"charge","key":"a","body":{},"traceparent":"x"}`, invalid, "body.traceparent"},
 		{`{"kind":"charge","key":"a","body":{},"new_attempt_of":"x"}`, invalid, "body.new_attempt_of"},
 	} {

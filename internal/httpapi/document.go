@@ -69,6 +69,7 @@ var words = map[reflect.Type][]any{
 	typeOf[jobs.State]():       anys(jobs.States),
 	typeOf[jobs.Reason]():      anys(jobs.Reasons),
 	typeOf[jobs.Outcome]():     anys(jobs.Outcomes),
+	typeOf[jobs.Step]():        anys(jobs.ReportedSteps),
 	typeOf[jobs.Class]():       anys(jobs.Classes),
 	typeOf[jobs.Verdict]():     anys(jobs.Verdicts),
 	typeOf[jobs.Idempotency](): anys(jobs.Idempotencies),
@@ -137,6 +138,9 @@ func finishFields(schema *huma.Schema, t reflect.Type, ofRequest bool) {
 		}
 		optional := slices.Contains(tag, "omitempty")
 		p.Enum = append(p.Enum, words[base]...)
+		if base == typeOf[jobs.Reason]() && t == typeOf[jobs.Attempted]() {
+			p.Enum = anys(jobs.ReportedReasons)
+		}
 		if base == typeOf[jobs.State]() && slices.Contains(stateless, t) {
 			p.Enum = append(p.Enum, "")
 		}

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// MaxStatus bounds the status that a submission reports.
+const MaxStatus = 999
+
 // MaxBodyBytes bounds the body of one submission.
 const MaxBodyBytes = 256 << 10
 
@@ -51,6 +54,13 @@ type Attempted struct {
 	FirstSentAt string  `json:"first_sent_at,omitempty"` // RFC 3339; a future one is cut to now
 	Class       Class   `json:"class,omitempty"`         // default other
 	Counted     bool    `json:"counted,omitempty"`       // its first attempt was already counted in the budget
+
+	// What is made of the last answer. Without it a resend follows where one is safe.
+	Status            int    `json:"status,omitempty"`             // HTTP status; 0: there was none
+	Step              Step   `json:"step,omitempty"`               // default retry, where it is safe; ask for an unknown outcome of class 2xx
+	Reason            Reason `json:"reason,omitempty"`             // with [StepEnd]: one of [ReportedReasons]
+	Acted             bool   `json:"acted,omitempty"`              // of an unknown outcome: the other side took it, and has not finished
+	RefusedCredential bool   `json:"refused_credential,omitempty"` // it does not count against max_attempts
 }
 
 // Receipt is the ledger's answer to one submission.

@@ -60,6 +60,24 @@ const (
 // Outcomes lists every outcome.
 var Outcomes = []Outcome{OutcomeSucceeded, OutcomeRefused, OutcomeNotSent, OutcomeUnknown}
 
+// Step is where an operation goes after an attempt.
+type Step string
+
+// The steps.
+const (
+	StepSucceed  Step = "succeed"
+	StepRetry    Step = "retry"    // waiting for another attempt
+	StepAsk      Step = "ask"      // it must not be sent again before it is known what became of it
+	StepEnd      Step = "end"      // no attempt more, for a [Reason]
+	StepConflict Step = "conflict" // an original stands at the other side, and must be read
+)
+
+// ReportedSteps and ReportedReasons are what the request path may say of its own sends.
+var (
+	ReportedSteps   = []Step{StepRetry, StepAsk, StepEnd, StepConflict}
+	ReportedReasons = []Reason{ReasonPermanent, ReasonMisconfigured, ReasonAttempts, ReasonDeadline}
+)
+
 // Class is the response class of a call: a bounded set, fit for metric labels.
 type Class string
 

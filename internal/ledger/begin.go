@@ -123,7 +123,7 @@ func (g *Grant) Again(dep jobs.Dependency, target Target) (Entry, error) {
 		ID: g.ID.String(), Fingerprint: f["fp"], Idempotency: f["idem"], WindowMS: number(f["window"]), BaseURL: target.BaseURL,
 		Credential: f["cred"], KeyHeader: target.KeyHeader, Key: f["ikey"], Correlation: f["corr"], Traceparent: f["tp"], DeadlineAt: number(f["deadline"]),
 		Created: number(f["created"]), Attempted: &reportedMeta{ID: "ledger:" + n + ":" + start, Outcome: string(jobs.OutcomeUnknown), N: 1,
-			First: number(start), Class: string(jobs.ClassWorkerLost), Codes: reportedCodes(jobs.OutcomeUnknown, jobs.ClassWorkerLost),
+			First: number(start), Class: string(jobs.ClassWorkerLost), Codes: reportedCodes(jobs.OutcomeUnknown, jobs.ClassWorkerLost, 0, false),
 			Counted: true, Keyed: target.KeyHeader != "", By: "w"},
 	}}, nil
 }
@@ -131,7 +131,10 @@ func (g *Grant) Again(dep jobs.Dependency, target Target) (Entry, error) {
 // Outcome returns an entry of [Grant.Again] for an attempt whose outcome is known.
 func (e Entry) Outcome(outcome jobs.Outcome, class jobs.Class) Entry {
 	att := *e.meta.Attempted
-	att.Outcome, att.Class, att.Codes = string(outcome), string(class), reportedCodes(outcome, class)
+	att.Outcome, att.Class, att.Codes = string(outcome), string(class), reportedCodes(outcome, class, 0, false)
+	if taken(outcome, class) {
+		att.Step, att.Acted = string(jobs.StepAsk), true
+	}
 	e.meta.Attempted = &att
 	return e
 }

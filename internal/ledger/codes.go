@@ -49,9 +49,14 @@ func encodeCodes(res Result) string {
 	return strings.Join([]string{outcomeCodes[res.Outcome], classCodes[res.Class], strconv.Itoa(res.Status), verdictCodes[res.Verdict]}, ",")
 }
 
-// reportedCodes is the same for a send that the request path reports.
-func reportedCodes(outcome jobs.Outcome, class jobs.Class) string {
-	return outcomeCodes[outcome] + "," + classCodes[class] + ",0,"
+// reportedCodes is the same for a send that the request path reports. Of what it made of
+// the answer the line keeps what an unknown mark may rest on: that there is an original.
+func reportedCodes(outcome jobs.Outcome, class jobs.Class, status int, original bool) string {
+	res := Result{Outcome: outcome, Class: class, Status: status}
+	if original {
+		res.Verdict = jobs.VerdictConflictRead
+	}
+	return encodeCodes(res)
 }
 
 const byRequestPath = "request_path" // who made an attempt, in the timeline

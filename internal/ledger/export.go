@@ -46,6 +46,9 @@ func (d *Detail) Submission(spec *jobs.KindSpec) (*jobs.Submission, error) {
 	switch {
 	case d.Applied == jobs.AppliedUnknown:
 		a.Outcome = jobs.OutcomeUnknown
+		if d.acted {
+			a.Acted, a.Step = true, jobs.StepAsk
+		}
 		same := spec != nil && d.target == d.digest(*spec)
 		if same && d.first > 0 {
 			a.FirstSentAt = jobs.AtMS(d.first).String()

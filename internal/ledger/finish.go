@@ -12,15 +12,15 @@ import (
 )
 
 // Step is where policy sends an operation after an attempt.
-type Step string
+type Step = jobs.Step
 
 // The steps.
 const (
-	StepSucceed  Step = "succeed"
-	StepRetry    Step = "retry"    // waiting, after Delay
-	StepAsk      Step = "ask"      // a resend is not safe: settle(waiting)
-	StepEnd      Step = "end"      // settle(dead(Reason))
-	StepConflict Step = "conflict" // dead(conflict)
+	StepSucceed  = jobs.StepSucceed
+	StepRetry    = jobs.StepRetry // waiting, after Delay
+	StepAsk      = jobs.StepAsk   // a resend is not safe: settle(waiting)
+	StepEnd      = jobs.StepEnd   // settle(dead(Reason))
+	StepConflict = jobs.StepConflict
 )
 
 // Result is what one attempt brought, and what policy makes of it. The ledger

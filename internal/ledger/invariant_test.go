@@ -231,7 +231,8 @@ func brokenRecord(op string, f map[string]string, index string, score float64) [
 		if !ok && strings.Contains(f["flags"], "recreated") {
 			continue // the worker's copy knows of earlier attempts only that they are unknown
 		}
-		if !strings.Contains(line, ",u,") && f["known_ok"] == "" {
+		original := strings.Contains(line, ",cr,") // that something else stands there is no word on what was sent before
+		if !strings.Contains(line, ",u,") && !original && f["known_ok"] == "" {
 			say("marked for attempt %s, whose line is %q", n, line)
 		}
 	}

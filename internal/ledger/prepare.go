@@ -16,11 +16,10 @@ import (
 
 // Limits of one submission beside its body.
 const (
-	MaxParams        = 32
-	MaxHeaders       = 32
-	MaxValueBytes    = 1024 // of one param or its name, header value, correlation id or idempotency key
-	MaxDeadline      = 366 * 24 * time.Hour
-	maxReportedSends = 1000
+	MaxParams     = 32
+	MaxHeaders    = 32
+	MaxValueBytes = 1024 // of one param or its name, header value, correlation id or idempotency key
+	MaxDeadline   = 366 * 24 * time.Hour
 )
 
 // Entry is a submission that was checked against its kind and is ready to be
@@ -61,18 +60,6 @@ type entryMeta struct {
 	Attempted    *reportedMeta `json:"att,omitempty"`
 
 	link
-}
-
-type reportedMeta struct {
-	ID      string `json:"id,omitempty"`
-	Outcome string `json:"outcome"`
-	N       int    `json:"n"`
-	First   int64  `json:"first,omitempty"`
-	Class   string `json:"class"`
-	Codes   string `json:"codes"`
-	Counted bool   `json:"counted,omitempty"`
-	Keyed   bool   `json:"keyed,omitempty"`
-	By      string `json:"by,omitempty"`
 }
 
 // FieldError says which field of a submission is wrong.
@@ -158,7 +145,7 @@ func check(s *jobs.Submission, spec jobs.KindSpec) (Entry, jobs.Request, error) 
 	if err := e.times(s, spec); err != nil {
 		return e, request, err
 	}
-	if err := e.attempted(s); err != nil {
+	if err := e.attempted(s, spec); err != nil {
 		return e, request, err
 	}
 	if err := e.newAttempt(s, spec); err != nil {
@@ -282,52 +269,5 @@ func (e *Entry) times(s *jobs.Submission, spec jobs.KindSpec) error {
 		return fieldErrorf("deadline", "%q is neither a span such as 2h nor an RFC 3339 instant", s.Deadline)
 	}
 	e.meta.DeadlineAt = t.UnixMilli()
-	return nil
-}
-
-func (e *Entry) attempted(s *jobs.Submission) error {
-	a := s.Attempted
-	if a == nil {
-		return nil
-	}
-	if a.Outcome == jobs.OutcomeSucceeded {
-		return fieldErrorf("attempted.outcome", "what succeeded is not handed in")
-	}
-	if _, err := jobs.Parse("outcome", string(a.Outcome), []jobs.Outcome{jobs.OutcomeNotSent, jobs.OutcomeRefused, jobs.OutcomeUnknown}); err != nil {
-		return &FieldError{"attempted.outcome", err}
-	}
-	if a.Attempts < 0 || a.Attempts > maxReportedSends {
-		return fieldErrorf("attempted.attempts", "%d is not between 1 and %d", a.Attempts, maxReportedSends)
-	}
-	class := a.Class
-	if class == "" {
-		class = jobs.ClassOther
-	}
-	if _, err := jobs.Parse("class", string(class), jobs.Classes); err != nil {
-		return &FieldError{"attempted.class", err}
-	}
-	if err := checkText("attempted.id", a.ID); err != nil {
-		return err
-	}
-	m := &reportedMeta{ID: a.ID, Outcome: string(a.Outcome), N: max(a.Attempts, 1), Class: string(class),
-		Codes: reportedCodes(a.Outcome, class), Counted: a.Counted, Keyed: s.IdempotencyKey != "" && a.FirstSentAt != ""}
-	if a.FirstSentAt != "" {
-		t, err := parseInstant("attempted.first_sent_at", a.FirstSentAt)
-		if err != nil {
-			return &FieldError{"attempted.first_sent_at", err}
-		}
-		m.First = t.UnixMilli()
-	}
-	if a.Outcome == jobs.OutcomeUnknown && !m.Keyed && e.meta.Idempotency != string(jobs.IdempotencyNatural) {
-		var missing []string
-		if s.IdempotencyKey == "" {
-			missing = append(missing, "idempotency_key")
-		}
-		if a.FirstSentAt == "" {
-			missing = append(missing, "first_sent_at")
-		}
-		e.Warnings = append(e.Warnings, "outcome unknown without "+strings.Join(missing, " and ")+": counts as sent without a key, it will never be resent")
-	}
-	e.meta.Attempted = m
 	return nil
 }

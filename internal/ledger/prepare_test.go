@@ -60,6 +60,10 @@ func TestPrepareSendsBodiesByteForByte(t *testing.T) {
 	}
 }
 
+func reports(a jobs.Attempted) func(*jobs.Submission) {
+	return func(s *jobs.Submission) { s.Attempted = &a }
+}
+
 func TestPrepareNamesTheFieldThatIsWrong(t *testing.T) {
 	t.Parallel()
 	text, bad := "x", "not base64!"
@@ -103,6 +107,15 @@ func TestPrepareNamesTheFieldThatIsWrong(t *testing.T) {
 		{"garbled first send", "attempted.first_sent_at", func(s *jobs.Submission) {
 			s.Attempted = &jobs.Attempted{Outcome: jobs.OutcomeUnknown, FirstSentAt: "now"}
 		}},
+		{"a step back", "attempted.step", reports(jobs.Attempted{Outcome: jobs.OutcomeUnknown, Step: "back"})},
+		{"a step of a success", "attempted.step", reports(jobs.Attempted{Outcome: jobs.OutcomeUnknown, Step: jobs.StepSucceed})},
+		{"ask about what is known", "attempted.step", reports(jobs.Attempted{Outcome: jobs.OutcomeRefused, Step: jobs.StepAsk})},
+		{"an end without reason", "attempted.reason", reports(jobs.Attempted{Outcome: jobs.OutcomeRefused, Step: jobs.StepEnd})},
+		{"a reason without end", "attempted.reason", reports(jobs.Attempted{Outcome: jobs.OutcomeRefused, Reason: jobs.ReasonPermanent})},
+		{"a reason that is not the caller's", "attempted.reason", reports(jobs.Attempted{Outcome: jobs.OutcomeRefused, Step: jobs.StepEnd, Reason: jobs.ReasonPoison})},
+		{"taken and not unknown", "attempted.acted", reports(jobs.Attempted{Outcome: jobs.OutcomeRefused, Acted: true})},
+		{"a negative status", "attempted.status", reports(jobs.Attempted{Outcome: jobs.OutcomeUnknown, Status: -1})},
+		{"a status of four digits", "attempted.status", reports(jobs.Attempted{Outcome: jobs.OutcomeUnknown, Status: 1000})},
 	}
 	for _, c := range cases {
 		s := charge()

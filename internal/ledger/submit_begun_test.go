@@ -86,6 +86,16 @@ func TestSubmitWithBegin(t *testing.T) {
 			b.must(b.Withdraw(b.Context(), b.terms, g.ID, g.RunID))
 			b.want("o1", "waiting")
 		})
+		s.test("that is withdrawn keeps its number, and takes none of the attempts allowed", func(b *bundle) {
+			b.maxAttempts = 1
+			b.class(jobs.IdempotencyNone)
+			_, g := b.submitBegun("o1", "run-1")
+			b.submit("o1")
+			b.must(b.Withdraw(b.Context(), b.terms, g.ID, g.RunID))
+			if g := b.start("o1"); g.Attempt != 2 || g.Used != 1 || g.UnknownBefore {
+				b.Fatalf("%+v", g)
+			}
+		})
 		s.test("whose write-ahead comes late is none", func(b *bundle) {
 			terms := b.submitTerms()
 			terms.Expect = b.now().Add(-3 * time.Second)

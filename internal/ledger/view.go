@@ -29,6 +29,7 @@ type Detail struct {
 	triedAgainAs *jobs.ID // the operation that tries its payment again
 
 	marked bool   // some attempt is unknown, and not settled
+	acted  bool   // the other side took such a one
 	target string // digest that all attempts with an unknown outcome share, or 'mixed'; "" without any
 	root   string // of its chain, where that is not the operation that it is a new attempt of
 	first  int64  // ms: the send from which the key's safe window counts; 0: none
@@ -71,7 +72,7 @@ func (r detailReply) detail(p Place, spec *jobs.KindSpec) (*Detail, error) {
 	d := &Detail{Operation: operation(p.Dependency, p.ID, record, spec), Answers: map[string]string{}, Tombstone: record["tombstone"] != ""}
 	d.Ref, d.By = record["ref"], record["by"]
 	d.root, d.triedAgainAs = record["root"], named(record["tried"])
-	d.marked, d.Bare = record["unk"] != "", record["bare"] != ""
+	d.marked, d.acted, d.Bare = record["unk"] != "", record["acted"] != "", record["bare"] != ""
 	d.Used, d.target, d.first = int(number(record["used"])), record["target"], number(record["first"])
 	if raw := r.request.Val(); raw != "" {
 		request, err := decodeRequest([]byte(raw))

@@ -142,6 +142,16 @@ func decodeAttempted(v value, a *jobs.Attempted) error {
 			return v.text((*string)(&a.Class))
 		case "counted":
 			return v.decode(&a.Counted, "true or false")
+		case "status":
+			return v.decode(&a.Status, "a whole number")
+		case "step":
+			return v.text((*string)(&a.Step))
+		case "reason":
+			return v.text((*string)(&a.Reason))
+		case "acted":
+			return v.decode(&a.Acted, "true or false")
+		case "refused_credential":
+			return v.decode(&a.RefusedCredential, "true or false")
 		}
 		return errUnknownField
 	})

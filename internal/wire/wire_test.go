@@ -16,7 +16,7 @@ import (
 )
 
 const full = `{"kind":"charge","key":"order-1001","body":{"amount":4200,"currency":"GBP"},"deadline":"2h","not_before":"2026-12-01T09:00:00Z",` +
-	`"attempted":{"id":"req-1","outcome":"unknown","attempts":1,"first_sent_at":"2026-11-30T09:14:00Z","class":"timeout","counted":true},` +
+	`"attempted":{"id":"req-1","outcome":"unknown","attempts":1,"first_sent_at":"2026-11-30T09:14:00Z","class":"timeout","counted":true,"status":307,"step":"end","reason":"misconfigured","acted":true,"refused_credential":true},` +
 	`"created_at":"2026-11-30T09:14:03Z","idempotency_key":"order-1001-charge","correlation_id":"checkout-77","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","credential":"m1","params":{"id":"x"},"headers":{"X-Account":"a1"},"new_attempt_of":"charge/order-1000"}`
 
 func TestEveryFieldOfASubmissionIsRead(t *testing.T) {
@@ -47,6 +47,7 @@ func TestDecodingIsStrictAndSaysWhere(t *testing.T) {
 		{`{"kind":"charge","kind":"void"}`, 17, "", false},
 		{`{"kind":"charge","key":7}`, 23, "key", false},
 		{`{"attempted":{"attempts":1.5}}`, 25, "attempted.attempts", false},
+		{`{"attempted":{"acted":"yes"}}`, 22, "attempted.acted", false},
 		{`{"params":{"a":1}}`, 15, "params.a", false},
 		{`[]`, 0, "", false},
 		{`{"kind":"charge"`, 16, "", true},

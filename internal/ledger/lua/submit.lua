@@ -4,7 +4,9 @@ ARGV     n              operations in this call
          e1, e2, ...    JSON of each: id, fp (fingerprint), idem (class), window (ms), base (base_url without
                         credentials), cred, keyheader, ikey (only when it is not KIND:KEY), corr, tp (traceparent), deadline_at (ms) or
                         deadline_span (ms), not_before (ms), created (ms), delay (ms until the first attempt here),
-                        run (the request path sends it itself, under this run id), att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed, by (w: a worker tells of its own)}, of (the operation that it is a new
+                        run (the request path sends it itself, under this run id), att {id, outcome (of a worker that remembers what the store lost: succeeded too), n, first (ms), class, codes, counted, keyed, by (w: a worker tells of its own),
+                        status, and what is made of the last answer, as finish has it: step (retry when absent), reason, acted, original,
+                        refused_credential}, of (the operation that it is a new
                         attempt of), limit and within (ms) of their chain, after_never (refuse, allow)
          q1, q2, ...    the stored request of each
          by             who submits; absent: a worker tells of its own
@@ -60,14 +62,18 @@ end
 local function reported(op, att, target)
   local n = num(op.f.sends) + num(att.n)
   record.set(op, 'sends', int(n))
-  if att.outcome ~= 'not_sent' and att.class ~= '429' then record.add(op, 'used', num(att.n)) end
+  if att.outcome ~= 'not_sent' and att.class ~= '429' and not att.refused_credential then record.add(op, 'used', num(att.n)) end
+  if att.refused_credential then record.add(op, 'refusals', 1) end
   record.set(op, 'a' .. int(n), table.concat({int(first_of(att)), att.by or 'p', target, '0', att.codes, '0'}, ','))
   record.set(op, 'class', att.class)
-  record.set(op, 'status', nil)
+  record.set(op, 'status', num(att.status) > 0 and int(att.status) or nil)
   record.set(op, 'err', nil)
   record.set(op, 'reports', (op.f.reports or '') .. identity.report(att))
   settle.trim(op, n)
-  if att.outcome == 'unknown' then settle.mark(op, n, target, now) end
+  if att.outcome == 'unknown' then
+    settle.mark(op, n, target, now)
+    if att.acted then record.set(op, 'acted', '1') end
+  end
   -- Whatever it answered, from then on the gateway may know the key.
   if att.outcome == 'unknown' or (att.outcome ~= 'not_sent' and att.keyed) then
     local first = first_of(att)
@@ -132,6 +138,23 @@ local function begun(op, e)
   return table.concat({int(num(op.f.lease) - now), int(num(op.f.deadline) - now), int(rollback.seq()), string.match(op.f.a1 or '', '^(%d+),p,(%x+)$')}, ' ') .. ' ' .. int(g.generation) .. ' ' .. (op.f.safe or '0')
 end
 
+-- onward moves the operation on where the report says more than that a resend may follow,
+-- as finish does with the same words. at: when the next attempt is due.
+local function onward(op, e, at)
+  local att = e.att
+  if not att or not att.step then return false end
+  if att.step == 'conflict' then
+    record.move(op, 'dead', now, nil, 'conflict')
+  elseif att.step == 'end' then
+    settle.leave(op, 'dead', att.reason, now)
+  else
+    -- The original stands at the gateway under this name, and only it can tell.
+    if att.original and not settle.marked(op) then settle.mark(op, num(op.f.sends), settle.apart('other', e.base or '', op.f.cred or 'default'), now) end
+    settle.leave(op, 'waiting', nil, now, at)
+  end
+  return true
+end
+
 -- merge adds a send that a duplicate submission reports. Never dropped.
 local function merge(op, e, target)
   local att = e.att
@@ -140,7 +163,11 @@ local function merge(op, e, target)
   local state, unknown = op.f.state, att.outcome == 'unknown'
   local unsafe = unknown and not settle.safe(op, op.f.idem, resend_target(op, e), now)
   if state == 'waiting' or state == 'released' then
-    if unsafe then
+    -- Its own deadline and its own count of sends end it, not those of a duplicate.
+    local limits = att.reason == 'deadline' or att.reason == 'attempts'
+    if not limits and onward(op, e, now + num(e.delay)) then
+      -- as the answer to that send has it
+    elseif unsafe then
       settle.leave(op, 'waiting', nil, now)
     else
       -- Anew, even if it was due or released: what comes next is a retry, and needs a token.
@@ -201,7 +228,9 @@ for i = 1, arg('n') do
         merge(op, e, sent_target(op, e))
         merged = true
       elseif att.outcome == 'unknown' then
-        -- Sent under the same name with another request: no resend is safe.
+        -- Sent under the same name with another request: no resend is safe, and what its
+        -- answer means for that request is nothing to this one.
+        att.step = nil
         merge(op, e, settle.apart('other', e.base or '', op.f.cred or 'default'))
         merged = true
       end
@@ -233,11 +262,12 @@ for i = 1, arg('n') do
     local why
     -- Taken over in time and handed in too late (it lay in a spool): of a refusal nobody would hear.
     local lapsed = att and not unknown and created > 0 and created < deadline and deadline <= now
-    if deadline <= now and not unknown and not lapsed then
+    local over = att and att.step == 'end' -- nothing is sent any more, so that no deadline can be missed
+    if deadline <= now and not unknown and not lapsed and not over then
       why = 'deadline: ' .. int(now - deadline) .. ' ms in the past'
     elseif old and not unknown then
       why = 'older than the dedupe window of ' .. int(arg('keys')) .. ' ms: a record of it may have expired'
-    elseif deadline <= not_before and not unknown then
+    elseif deadline <= not_before and not unknown and not over then
       why = 'deadline: at or before not_before'
     elseif backlog >= room then
       why = 'backlog full: ' .. int(backlog) .. ' operations are on their way, ' .. int(room) .. ' are allowed'
@@ -285,6 +315,8 @@ for i = 1, arg('n') do
         backlog = backlog + 1
       elseif barred then
         settle.leave(op, 'dead', 'permanent', now) -- it was sent, so it is kept; but nothing more is sent for it
+      elseif onward(op, e, at) then
+        -- as the answer to that send has it
       elseif unknown and not settle.safe(op, e.idem, resend_target(op, e), at) then
         settle.leave(op, 'waiting', nil, now)
       elseif lapsed then
