@@ -48,7 +48,10 @@ type Attempt struct {
 
 // SendFunc makes the call of an attempt, once, and returns what came of it: a reply with a
 // status, or an error. It must heed ctx, must not retry, and must send the headers of the
-// attempt. An error is an unknown outcome unless it wraps [ErrNotSent].
+// attempt. An error is an unknown outcome unless it wraps [ErrNotSent], whatever the status
+// beside it: who could not read an answer to its end does not know what it said. Only with
+// a 2xx it is a success that was cut short: of unknown outcome too, but surely taken, and
+// for a kind that is natural a success. A status beside [ErrNotSent] proves that it was sent.
 type SendFunc func(ctx context.Context, a *Attempt) (Reply, error)
 
 // Send makes the call as a worker would: one request to the kind's path, on a connection of
@@ -107,6 +110,13 @@ func (a *Attempt) seen(reply Reply, err error, took time.Duration, returned bool
 	}
 	if (a.going || a.answer != nil && a.answer.WireBytes > 0) && errors.Is(err, ErrNotSent) {
 		err = errors.New(err.Error()) // it was sent, or may be: the sender cannot know better
+	}
+	if err != nil && reply.Status != 0 && reply.Status/100 != 2 {
+		known := errors.Is(err, ErrNotSent)
+		if err = fmt.Errorf("status %d, and an error: %w", reply.Status, err); known {
+			err = errors.New(err.Error()) // there was an answer
+		}
+		reply = Reply{}
 	}
 	return gateway.Seen(reply.Status, reply.Header, reply.Body, took, err)
 }

@@ -23,13 +23,14 @@ import (
 //
 // It returns the reply of a success. Else the error says what is known:
 //
-//   - [*Permanent]: refused for good, such as a decline. Nothing goes on.
+//   - [*Permanent]: refused for good, such as a decline, and known not to have taken effect.
+//     Nothing goes on.
 //   - [*Deferred]: handed over; workers go on with it until its deadline, or a person
-//     must look (its receipt's state is [Dead]).
+//     must look (its receipt's state is [Dead], and Reason says why).
 //   - [*Clash], [*Invalid]: the operation itself cannot be. Nothing was sent, but for a
 //     clash in Light mode.
-//   - [ErrDeadline], [ErrOpen], [ErrNoLedger], [ErrClosed]: nothing was sent, and nothing is
-//     kept. ErrDeadline is also what an attempt comes to that reached nobody, when there is no
+//   - [ErrDeadline], [ErrOpen], [ErrNoLedger], [ErrBacklogFull], [ErrClosed]: nothing was sent,
+//     and nothing is kept. ErrDeadline is also what an attempt comes to that reached nobody, when there is no
 //     time for another. If Redis went away at that moment the operation is withdrawn as soon as it is back;
 //     should this process die before, the operation stands as of unknown outcome.
 //   - [*HandoverError]: the ledger did not take it; nobody else knows of it, or its spool.
@@ -130,7 +131,7 @@ func (d *doing) do(ctx context.Context) (*Reply, error) {
 		d.c.o.Log.WarnContext(ctx, "sent without being written ahead: the ledger does not answer", "operation", d.s.ID().String(), "err", err)
 		return d.light(ctx, request)
 	case grant == nil:
-		return d.known(ctx, receipt)
+		return d.known(ctx, receipt, NotSent, nil)
 	}
 	return d.granted(ctx, grant, receipt)
 }
@@ -167,7 +168,7 @@ func (d *doing) deferUnsent(ctx context.Context, entry ledger.Entry) error {
 	if err != nil {
 		return d.spooled(NotSent, err)
 	}
-	_, err = d.known(ctx, receiptOf(got[0]))
+	_, err = d.known(ctx, receiptOf(got[0]), NotSent, nil)
 	return err
 }
 
@@ -208,17 +209,18 @@ func (d *doing) writeAhead(ctx context.Context, entry ledger.Entry, run string) 
 	return nil, Receipt{}, err
 }
 
-// known says what is the matter with an operation that is not sent now.
-func (d *doing) known(ctx context.Context, r Receipt) (*Reply, error) {
+// known says how an operation stands that is not sent now. outcome and cause are what an
+// attempt met; NotSent and nil: none was made.
+func (d *doing) known(ctx context.Context, r Receipt, outcome Outcome, cause error) (*Reply, error) {
 	if r.Answer != Accepted && r.Answer != Duplicate && r.Answer != Unsure {
 		return nil, rejected(r)
 	}
 	if !r.State.Ended() {
-		return nil, &Deferred{Receipt: r, Outcome: NotSent}
+		return nil, &Deferred{Receipt: r, Outcome: outcome, Cause: cause}
 	}
 	record, err := d.c.get(ctx, r.Kind, r.Key)
 	if err != nil {
-		return nil, &Deferred{Receipt: r, Outcome: NotSent, Cause: err}
+		return nil, &Deferred{Receipt: r, Outcome: outcome, Cause: err}
 	}
 	r.State, r.Applied = record.State, record.Applied
 	kept := Reply{Status: record.LastStatus, Body: record.Answer, Result: record.Result}
@@ -228,7 +230,10 @@ func (d *doing) known(ctx context.Context, r Receipt) (*Reply, error) {
 	case record.Applied == AppliedNo && (record.State == Cancelled || record.Reason == string(jobs.ReasonPermanent)):
 		return nil, &Permanent{Reply: kept, Class: record.LastClass, Reason: strings.TrimSuffix(fmt.Sprintf("it is %s (%s)", record.State, record.Reason), " ()")}
 	}
-	return nil, &Deferred{Receipt: r, Outcome: NotSent, Cause: fmt.Errorf("it is %s (%s): a person must look", record.State, record.Reason)}
+	if cause == nil {
+		cause = fmt.Errorf("it is %s (%s): a person must look", record.State, record.Reason)
+	}
+	return nil, &Deferred{Receipt: r, Outcome: outcome, Reason: record.Reason, Cause: cause}
 }
 
 // granted makes the call that was written ahead and writes what came of it.
@@ -250,19 +255,19 @@ func (d *doing) settleGranted(ctx context.Context, g *ledger.Grant, receipt Rece
 	if err != nil { // its claim's lease makes it unknown if this process dies first
 		d.c.late.add(func(ctx context.Context) error { _, err := d.finish(ctx, g, res); return err })
 		if res.Step != ledger.StepSucceed && done(res) { // not known to be the end of it
-			return nil, &Deferred{Receipt: receipt, Outcome: Refused, Cause: &Permanent{Reply: reply, Class: string(res.Class), Reason: answer.Err}}
+			return nil, &Deferred{Receipt: receipt, Outcome: Refused, Cause: permanent(reply, res)}
 		}
-		return d.ended(reply, answer, res, receipt)
+		return d.ended(reply, res, receipt, "")
 	}
 	receipt.State = State(f.State)
-	switch f.How {
-	case ledger.HowOwn, ledger.HowKnown, ledger.HowRecreated:
-		return d.ended(reply, answer, res, receipt)
+	switch {
+	case res.Step == ledger.StepSucceed:
+		return d.ended(reply, res, receipt, "")
+	case f.How != ledger.HowOwn && f.How != ledger.HowKnown && f.How != ledger.HowRecreated, // the lease had run out, and others went on
+		f.State == jobs.Succeeded, done(res) && f.State != jobs.Cancelled: // somebody told of another send meanwhile
+		return d.known(ctx, receipt, Outcome(res.Outcome), errors.New(res.Error))
 	}
-	if res.Step == ledger.StepSucceed {
-		return d.ended(reply, answer, res, receipt)
-	}
-	return d.known(ctx, receipt) // the lease had run out, and others went on
+	return d.ended(reply, res, receipt, string(f.Reason))
 }
 
 func (d *doing) finish(ctx context.Context, g *ledger.Grant, res ledger.Result) (ledger.Finish, error) {
@@ -314,62 +319,14 @@ func (d *doing) settleLight(ctx context.Context, request jobs.Request, reply Rep
 		d.c.late.addAfter(neverAfter, finish)
 	}
 	if done(res) {
-		return d.ended(reply, answer, res, Receipt{})
+		return d.ended(reply, res, Receipt{}, "")
 	}
-	d.s.Attempted = &jobs.Attempted{ID: ledger.NewRunID(), Outcome: res.Outcome, Class: res.Class, FirstSentAt: instantText(d.started), Counted: answer.WireBytes > 0}
+	d.s.Attempted = attempted(res)
+	d.s.Attempted.FirstSentAt, d.s.Attempted.Counted = instantText(d.started), answer.WireBytes > 0
 	d.s.IdempotencyKey = request.IdempotencyKey
 	receipt, err := d.handOver(ctx, res)
 	if err != nil {
 		return nil, err
 	}
-	return d.ended(reply, answer, res, receipt)
-}
-
-func (d *doing) handOver(ctx context.Context, res ledger.Result) (Receipt, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.finishWithin())
-	defer cancel()
-	d.fixDeadline()
-	entry, err := ledger.Prepare(d.s, d.spec)
-	if err != nil {
-		return Receipt{}, d.spooled(Outcome(res.Outcome), err)
-	}
-	entry.Delay = res.Delay
-	store, err := d.c.store(ctx)
-	if err != nil {
-		return Receipt{}, d.spooled(Outcome(res.Outcome), err)
-	}
-	got, err := store.Submit(ctx, terms.Submit(d.spec, d.c.o.Name), []ledger.Entry{entry})
-	if err != nil {
-		return Receipt{}, d.spooled(Outcome(res.Outcome), err)
-	}
-	switch r := receiptOf(got[0]); {
-	case r.Answer == Accepted || r.Answer == Duplicate:
-		return r, nil
-	case r.Answer == Conflict:
-		return Receipt{}, &Clash{r} // what was sent is on record if it may have acted
-	case r.Answer == Unsure || r.Later:
-		return Receipt{}, d.spooled(Outcome(res.Outcome), fmt.Errorf("%s %s", r.Answer, r.Error))
-	default:
-		return Receipt{}, d.spooled(Outcome(res.Outcome), rejected(r))
-	}
-}
-
-// fixDeadline makes a span an instant: it would begin anew when it is taken.
-func (d *doing) fixDeadline() { d.s.Deadline = instantText(d.began.Add(d.deadline)) }
-
-// done: the customer can be told now, and nothing is left to do.
-func done(res ledger.Result) bool {
-	return res.Step == ledger.StepSucceed || res.Step == ledger.StepEnd && res.Reason == jobs.ReasonPermanent
-}
-
-// ended is what Do returns of an attempt that was made.
-func (d *doing) ended(reply Reply, answer gateway.Answer, res ledger.Result, receipt Receipt) (*Reply, error) {
-	switch {
-	case res.Step == ledger.StepSucceed:
-		reply.Result = res.Values
-		return &reply, nil
-	case done(res):
-		return nil, &Permanent{Reply: reply, Class: string(res.Class), Reason: answer.Err}
-	}
-	return nil, &Deferred{Receipt: receipt, Outcome: Outcome(res.Outcome), Cause: errors.New(answer.Err)}
+	return d.ended(reply, res, receipt, d.reason(ctx, receipt))
 }

@@ -11,11 +11,17 @@ import (
 )
 
 // Errors of [Client.Do]. Whatever it returns, errors.Is and errors.As tell what is known:
-// with these three nothing was sent and nothing is kept.
+// with these nothing was sent and nothing is kept.
 var (
 	ErrNoLedger = errors.New("redrive: the ledger does not answer, and without it this kind of operation must not be sent")
 	ErrOpen     = errors.New("redrive: the dependency is not called now: its breaker is open, or it is paused")
 	ErrDeadline = errors.New("redrive: too little time is left for an attempt")
+
+	// ErrBacklogFull: so many operations of the dependency are on their way that no other is
+	// taken in, and what could not be handed over if it failed is not sent. It passes as
+	// operations end: the same may come again after some seconds, and a service that serves
+	// people says 503.
+	ErrBacklogFull = errors.New("redrive: nothing was sent: the backlog is full, come again in some seconds")
 )
 
 // ErrClosed is what every method returns from the moment that [Client.Close] begins, and
@@ -31,11 +37,11 @@ var ErrNotFound = errors.New("redrive: no such operation")
 var ErrNotSent = gateway.ErrNotSent
 
 // Permanent is returned by [Client.Do] for an answer that no retry can
-// change, such as a decline: the customer can be told.
+// change, such as a decline, where it is known that nothing took effect: the customer can be told.
 type Permanent struct {
 	Reply  Reply
 	Class  string // response class
-	Reason string // in words
+	Reason string // in words; never ""
 }
 
 func (e *Permanent) Error() string { return "redrive: permanent failure: " + e.Reason }
@@ -46,11 +52,20 @@ func (e *Permanent) Error() string { return "redrive: permanent failure: " + e.R
 type Deferred struct {
 	Receipt Receipt
 	Outcome Outcome // of the attempt that was made; NotSent where there was none
+	Reason  string  // why it is dead, as in [Record]; "": it is not, or the ledger did not say so in time
 	Cause   error   // what the attempt met; nil: none was made
 }
 
 func (e *Deferred) Error() string {
-	return fmt.Sprintf("redrive: %s/%s is deferred (%s)", e.Receipt.Kind, e.Receipt.Key, e.Receipt.State)
+	text := fmt.Sprintf("redrive: %s/%s is deferred (%s", e.Receipt.Kind, e.Receipt.Key, e.Receipt.State)
+	if e.Reason != "" {
+		text += ", " + e.Reason
+	}
+	text += ")"
+	if e.Cause != nil {
+		text += ": " + e.Cause.Error()
+	}
+	return text
 }
 
 // Unwrap returns what the attempt met.
@@ -131,8 +146,11 @@ func (e *Stopped) Unwrap() error { return e.First }
 func invalid(err error) error { return &Invalid{Err: err} }
 
 func rejected(r Receipt) error {
-	if r.Answer == Conflict {
+	switch {
+	case r.Answer == Conflict:
 		return &Clash{r}
+	case r.Later:
+		return fmt.Errorf("%w (%s/%s: %s)", ErrBacklogFull, r.Kind, r.Key, r.Error)
 	}
 	return &Invalid{Receipt: r, Err: fmt.Errorf("%s/%s refused: %s", r.Kind, r.Key, r.Error)}
 }

@@ -55,7 +55,27 @@ type Attempted struct {
 	FirstSentAt time.Time // without it and an IdempotencyKey an unknown send is never repeated
 	Class       string    // response class, such as timeout or 5xx; "": other
 	Counted     bool      // the shared budget knows of it already
+
+	// What its last answer means. Without a Step a resend follows as soon as one is safe; but
+	// what has an unknown outcome though its class is 2xx was taken (as a 202 is), and is asked
+	// about.
+	Status            int    // HTTP status; 0: there was none
+	Step              Step   // where it goes from here
+	Reason            string // with [StepEnd]: permanent, misconfigured, attempts or deadline
+	Acted             bool   // of an unknown outcome: the other side took it, and has not finished
+	RefusedCredential bool   // it does not count against max_attempts
 }
+
+// Step is where an operation goes after a send that did not succeed.
+type Step string
+
+// The steps.
+const (
+	StepRetry    Step = "retry"    // it is sent again where that is safe
+	StepAsk      Step = "ask"      // not before it is known what became of it; [Dead] where nobody can be asked
+	StepEnd      Step = "end"      // never; it is [Dead] for the Reason
+	StepConflict Step = "conflict" // something else stands there under its name, and must be read
+)
 
 // submission is the operation as it is handed in. Its JSON is a line of enqueue import.
 func (o Operation) submission(spec jobs.KindSpec) *jobs.Submission {
@@ -86,7 +106,8 @@ func (o Operation) submission(spec jobs.KindSpec) *jobs.Submission {
 		s.NotBefore = instantText(o.NotBefore)
 	}
 	if a := o.Attempted; a != nil {
-		s.Attempted = &jobs.Attempted{ID: a.ID, Outcome: jobs.Outcome(a.Outcome), Attempts: max(a.Times, 1), Class: jobs.Class(a.Class), Counted: a.Counted}
+		s.Attempted = &jobs.Attempted{ID: a.ID, Outcome: jobs.Outcome(a.Outcome), Attempts: max(a.Times, 1), Class: jobs.Class(a.Class), Counted: a.Counted,
+			Status: a.Status, Step: jobs.Step(a.Step), Reason: jobs.Reason(a.Reason), Acted: a.Acted, RefusedCredential: a.RefusedCredential}
 		if !a.FirstSentAt.IsZero() {
 			s.Attempted.FirstSentAt = instantText(a.FirstSentAt)
 		}
@@ -190,7 +211,7 @@ type Record struct {
 	State      State
 	Reason     string // of a dead letter
 	Applied    Applied
-	Sends      int // that may have reached the dependency, those of the request path counted in
+	Sends      int // the number of its last attempt: those of the request path are counted in, and those of which nothing was sent
 	CreatedAt  time.Time
 	NextAt     time.Time // zero: no attempt is planned
 	DeadlineAt time.Time

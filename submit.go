@@ -257,6 +257,8 @@ func acted(id jobs.ID, done ledger.Done, err error) (pending bool, _ error) {
 		return false, err
 	case done.Verdict == ledger.DoneMissing:
 		return false, fmt.Errorf("%s: %w", id, ErrNotFound)
+	case done.Verdict == ledger.DoneRefused && done.State == "": // of what is not in the ledger
+		return false, fmt.Errorf("redrive: %s: %s", id, done.Detail)
 	case done.Verdict == ledger.DoneRefused:
 		return false, fmt.Errorf("redrive: %s is %s: %s", id, done.State, done.Detail)
 	}

@@ -106,7 +106,7 @@ func checkout(w http.ResponseWriter, r *http.Request, client *redrive.Client) {
 		say(w, http.StatusConflict, map[string]any{"error": "this order was charged with another amount"})
 	case errors.As(err, &wrong):
 		say(w, http.StatusBadRequest, map[string]any{"error": wrong.Err.Error()})
-	default: // nothing was sent, or nobody knows: the customer asks again for the same order
+	default: // nothing was sent (redrive.ErrBacklogFull and the like), or nobody knows: the customer asks again for the same order
 		w.Header().Set("Retry-After", "5")
 		say(w, http.StatusServiceUnavailable, map[string]any{"error": "not now"})
 	}

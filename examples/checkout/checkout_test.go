@@ -176,6 +176,32 @@ func (w *town) state(order string) jobs.State {
 	return d.State
 }
 
+// Where too much was on its way already the customer was told of a mistake of theirs (400).
+func TestAFullBacklogIsNotTheCustomersMistake(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, short)
+	text, err := os.ReadFile(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.config, bytes.Replace(text, []byte("slots: 20,"), []byte("slots: 20, max_backlog: 1,"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	if err := w.gateway.SetFault(sandbox.Fault{Mode: sandbox.Down}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.buy(t.Context(), "order-1"); got != http.StatusAccepted {
+		t.Fatalf("the first order: %d", got)
+	}
+	if got := w.buy(t.Context(), "order-2"); got != http.StatusServiceUnavailable {
+		t.Errorf("one more: %d", got)
+	}
+	if n := w.gateway.SideEffects("charges", "order-2"); n != 0 || w.state("order-2") != "" {
+		t.Errorf("it took effect %d times, and is %s", n, w.state("order-2"))
+	}
+}
+
 // short is how long an attempt takes where the service is killed again and again.
 const short = 400 * time.Millisecond
 

@@ -64,8 +64,12 @@ func (t Terms) Decide(g *ledger.Grant, cl policy.Classification, answer gateway.
 	return Result(cl, next, answer)
 }
 
-// Result is what the ledger is told of an attempt.
+// Result is what the ledger is told of an attempt. An answer without an error of its own
+// that is no success, such as a 202, is told in the words of the row that lists it.
 func Result(cl policy.Classification, next policy.Decision, answer gateway.Answer) ledger.Result {
+	if answer.Err == "" && cl.Outcome != jobs.OutcomeSucceeded {
+		answer.Err = cl.Reason
+	}
 	return ledger.Result{
 		Outcome: cl.Outcome, Class: cl.Class, Status: answer.Sample.Status, Verdict: next.Verdict, Duration: answer.Duration,
 		Step: ledger.Step(next.Next), Reason: next.Reason, Delay: next.Delay,
