@@ -18,10 +18,10 @@ var (
 	ErrDeadline = errors.New("redrive: too little time is left for an attempt")
 
 	// ErrBacklogFull: so many operations of the dependency are on their way that no other is
-	// taken in, and what could not be handed over if it failed is not sent. It passes as
-	// operations end: the same may come again after some seconds, and a service that serves
-	// people says 503.
-	ErrBacklogFull = errors.New("redrive: nothing was sent: the backlog is full, come again in some seconds")
+	// taken in, and what could not be handed over if it failed is not sent. It passes as they
+	// end, in seconds where workers get through and in minutes behind an outage: the same may
+	// come again then, and a service that serves people says 503.
+	ErrBacklogFull = errors.New("redrive: nothing was sent: the backlog is full, come again when it is shorter")
 )
 
 // ErrClosed is what every method returns from the moment that [Client.Close] begins, and
