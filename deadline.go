@@ -12,8 +12,11 @@ import (
 	"redrive/internal/terms"
 )
 
-// neverAfter: a write-ahead that Redis has not run by then never runs (see [ledger.Terms]).
-const neverAfter = 2500 * time.Millisecond
+const (
+	maxWriteAhead = 1500 * time.Millisecond
+	// neverAfter: a write-ahead that Redis has not run by then never runs (see [ledger.Terms]).
+	neverAfter = 2500 * time.Millisecond
+)
 
 // times fixes when everything ends: the deadline is checked before anything else.
 func (d *doing) times(ctx context.Context) error {
@@ -36,11 +39,26 @@ func (d *doing) times(ctx context.Context) error {
 // the operation's deadline, nor into the reserve of what ctx leaves.
 func (d *doing) ends(ctx context.Context) time.Time {
 	now := time.Now() // before the clocks are compared: what passes between is lost, never gained
-	limit := min(terms.MS(d.spec.TimeoutMS), d.left())
+	return now.Add(min(terms.MS(d.spec.TimeoutMS), d.spare(ctx)))
+}
+
+// spare is how long is left of the operation's deadline, and of ctx less the reserve.
+func (d *doing) spare(ctx context.Context) time.Duration {
+	spare := d.left()
 	if by, ok := ctx.Deadline(); ok {
-		limit = min(limit, by.Sub(now)-d.c.o.Reserve)
+		spare = min(spare, time.Until(by)-d.c.o.Reserve)
 	}
-	return now.Add(limit)
+	return spare
+}
+
+// writeAheadWithin is how long Redis may take for the write-ahead. What is sent without one
+// as well must have the time for it.
+func (d *doing) writeAheadWithin(ctx context.Context) time.Duration {
+	spare := d.spare(ctx)
+	if repeatable(d.spec.Idempotency) {
+		spare /= 2
+	}
+	return min(terms.MS(d.spec.TimeoutMS), spare, maxWriteAhead)
 }
 
 // left is how long the operation's deadline is away, by the clock that went further since

@@ -25,6 +25,7 @@ import (
 // when the command is done, and what it returns is what the caller gets.
 type slow struct {
 	asked atomic.Pointer[time.Time] // when that command came: Do had begun by then
+	bound atomic.Int64              // how long its caller would wait for it, in ns
 	reply func(asked time.Time, err error) error
 }
 
@@ -46,6 +47,9 @@ func (h *slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		now := time.Now()
 		err := next(ctx, cmd)
 		if ctx.Value(marked{}) == h && h.asked.CompareAndSwap(nil, &now) {
+			if by, ok := ctx.Deadline(); ok {
+				h.bound.Store(int64(by.Sub(now)))
+			}
 			err = h.reply(now, err)
 			cmd.SetErr(err)
 		}
@@ -196,6 +200,19 @@ func TestAGatewayThatAcceptedSlowlyGotItPastTheDeadline(t *testing.T) {
 		t.Errorf("it arrived %s after the deadline", at.Sub(h.asked.Load().Add(within)))
 	}
 	b.wantNothingKept(o)
+}
+
+// Nothing was left for the send, though it needs no Redis.
+func TestARedisThatHungTookAllTheTimeOfAKeyedOperation(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	c, h := b.slowly("20ms", takes(0))
+	o := charge("c-1")
+	o.Within = 2800 * time.Millisecond
+	_, _ = c.Do(h.mark(t.Context()), o, nil)
+	if bound := time.Duration(h.bound.Load()); bound == 0 || bound > o.Within/2 {
+		t.Errorf("the write-ahead may take %s of %s", bound, o.Within)
+	}
 }
 
 // The monotonic clock stands still while a machine sleeps.

@@ -158,7 +158,7 @@ const stateAge = 5 * time.Second
 
 // deferUnsent hands over without an attempt.
 func (d *doing) deferUnsent(ctx context.Context, entry ledger.Entry) error {
-	ctx, cancel := context.WithTimeout(ctx, writeAheadWithin)
+	ctx, cancel := context.WithTimeout(ctx, maxWriteAhead)
 	defer cancel()
 	store, err := d.c.store(ctx)
 	if err != nil {
@@ -172,13 +172,11 @@ func (d *doing) deferUnsent(ctx context.Context, entry ledger.Entry) error {
 	return err
 }
 
-const writeAheadWithin = 1500 * time.Millisecond
-
 // writeAhead writes the operation and its attempt in one step. The grant is nil where
 // there is nothing to send. With an error nobody knows whether it was written: unsettled
 // is the run under which it may be.
 func (d *doing) writeAhead(ctx context.Context, entry ledger.Entry, run string) (*ledger.Grant, Receipt, error) {
-	bound, cancel := context.WithTimeout(ctx, min(time.Until(d.ends(ctx)), writeAheadWithin))
+	bound, cancel := context.WithTimeout(ctx, d.writeAheadWithin(ctx))
 	defer cancel()
 	store, err := d.c.store(bound)
 	if err != nil {
