@@ -19,6 +19,7 @@ import (
 	"redrive/internal/gateway"
 	"redrive/internal/ledger"
 	"redrive/internal/redistest"
+	"redrive/internal/sandbox"
 )
 
 // slow is a Redis that takes its time for the first command of a marked context: reply runs
@@ -262,6 +263,33 @@ func TestWhatWasNotSentInTimeWasHandedOver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A withdrawal leaves it where it is: its caller would have heard that nothing is kept.
+func TestANewAttemptThatIsTooLateIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.fault(sandbox.Decline)
+	var declined *Permanent
+	if _, err := b.Do(t.Context(), charge("c-1"), nil); !errors.As(err, &declined) {
+		t.Fatal(err)
+	}
+	c, _ := b.slowly("20ms", nil) // its calls may take as long as the deadline
+	o := charge("c-2")
+	o.Within, o.NewAttemptOf = 3*time.Second, "charge/c-1"
+	_, err := c.Do(t.Context(), o, func(ctx context.Context, _ *Attempt) (Reply, error) {
+		<-ctx.Done()
+		return Reply{}, ErrNotSent
+	})
+	var deferred *Deferred
+	if !errors.As(err, &deferred) || deferred.Outcome != NotSent {
+		t.Fatalf("got %v", err)
+	}
+	b.worker()
+	if r := b.awaitState("charge", "c-2", Dead); r.Reason != "deadline" {
+		t.Errorf("%+v", r)
+	}
+	b.wantEffects("c-2", 0)
 }
 
 // The ledger refused it for its deadline once Redis was back: it stood in <spool>.rejected,
