@@ -71,10 +71,9 @@ func (d *doing) tooLate(ends time.Time) bool {
 }
 
 // lapsed: no byte was sent, and none can be in time any more. Nobody needs a dead letter of
-// what the caller is told at once. But a new attempt that was written ahead is counted in
-// its chain and cannot be taken back: it goes the way of what was not sent.
+// what the caller is told at once.
 func (d *doing) lapsed(res ledger.Result) bool {
-	return res.Outcome == jobs.OutcomeNotSent && (d.o.NewAttemptOf == "" || !d.durable) &&
+	return res.Outcome == jobs.OutcomeNotSent &&
 		(res.Step == ledger.StepEnd && res.Reason == jobs.ReasonDeadline || d.left() < terms.MS(d.spec.MinResponseMS))
 }
 

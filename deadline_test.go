@@ -265,8 +265,8 @@ func TestWhatWasNotSentInTimeWasHandedOver(t *testing.T) {
 	}
 }
 
-// A withdrawal leaves it where it is: its caller would have heard that nothing is kept.
-func TestANewAttemptThatIsTooLateIsADeadLetter(t *testing.T) {
+// A withdrawal left it waiting: a worker sent it after its caller had heard that nothing is kept.
+func TestANewAttemptThatIsWithdrawnIsCancelled(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	b.fault(sandbox.Decline)
@@ -281,13 +281,20 @@ func TestANewAttemptThatIsTooLateIsADeadLetter(t *testing.T) {
 		<-ctx.Done()
 		return Reply{}, ErrNotSent
 	})
-	var deferred *Deferred
-	if !errors.As(err, &deferred) || deferred.Outcome != NotSent {
+	if !errors.Is(err, ErrDeadline) {
 		t.Fatalf("got %v", err)
 	}
-	b.worker()
-	if r := b.awaitState("charge", "c-2", Dead); r.Reason != "deadline" {
+	if r := b.awaitState("charge", "c-2", Cancelled); r.Applied != AppliedNo {
 		t.Errorf("%+v", r)
+	}
+	if _, err := c.Do(t.Context(), o, nil); !errors.As(err, &declined) || declined.Reason != "it is cancelled" {
+		t.Errorf("again: %v", err)
+	}
+	b.fault(sandbox.None)
+	next := charge("c-3")
+	next.NewAttemptOf = "charge/c-1"
+	if _, err := b.Do(t.Context(), next, nil); err != nil {
+		t.Errorf("another attempt: %v", err)
 	}
 	b.wantEffects("c-2", 0)
 }

@@ -182,7 +182,8 @@ func (l *Ledger) Abandon(ctx context.Context, t Terms, d Delivery, runID string,
 
 // Withdraw is [Ledger.Abandon] for a request path that has told its customer that nothing
 // is kept: an operation that the run wrote ahead, and of which nobody else has heard, is
-// as if it had never been submitted. One that somebody submitted meanwhile goes on.
+// as if it had never been submitted; a new attempt of another, which stands in its chain,
+// is cancelled. One that somebody submitted meanwhile goes on.
 func (l *Ledger) Withdraw(ctx context.Context, t Terms, id jobs.ID, runID string) error {
 	_, err := l.abandon(ctx, t, t.args().Str("id", id.String()).Int("delivery", 0).Str("run", runID).Int("wait", 0).Flag("withdraw", true))
 	return err

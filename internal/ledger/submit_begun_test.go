@@ -78,6 +78,14 @@ func TestSubmitWithBegin(t *testing.T) {
 			b.add("o1")
 			b.attempt("o1", succeeded())
 		})
+		s.test("that is a new attempt is cancelled when it is withdrawn: it was sent by a worker", func(b *bundle) {
+			b.declined("o1")
+			_, g := b.submitBegun("o2", "run-1", newAttemptOf("o1"))
+			b.must(b.Withdraw(b.Context(), b.terms, g.ID, g.RunID))
+			b.want("o2", "cancelled")
+			b.must(b.Withdraw(b.Context(), b.terms, g.ID, g.RunID)) // again
+			b.want("o2", "cancelled")
+		})
 		s.test("that somebody else submitted meanwhile is not withdrawn", func(b *bundle) {
 			_, g := b.submitBegun("o1", "run-1")
 			if r := b.submit("o1"); r.Answer != jobs.Duplicate {

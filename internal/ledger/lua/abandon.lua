@@ -7,7 +7,7 @@ ARGV     id, delivery, run; wait (ms until it may be released again)
          keep_succeeded, keep_cancelled (ms); min_response (ms)
 RETURNS  state of the operation, 'withdrawn' or 'gone'; then 'ended' pairs
 LIMIT    one operation
-INVARIANT an operation is withdrawn only if nobody else has heard of it;
+INVARIANT an operation is withdrawn only if nobody else has heard of it; one that stands in a chain is cancelled instead;
          a begin applied after this is stale; the attempt of an abandoned claim counts as not sent
 ]]
 local now = clock()
@@ -25,9 +25,12 @@ if claim.held_by(op, A.run) then
   record.add(op, 'used', -1)
   claim.drop(op)
   if not settle.marked(op) then settle.cleared(op) end
-  if A.withdraw and num(op.f.sends) == 1 and not (op.f.dup or op.f.reports or op.f.of or op.f.tried or op.f.cancel or op.f.known_ok) then
-    record.drop(op)
-    return {'withdrawn'}
+  if A.withdraw and num(op.f.sends) == 1 and not (op.f.dup or op.f.reports or op.f.tried or op.f.cancel or op.f.known_ok) then
+    if not op.f.of then
+      record.drop(op)
+      return {'withdrawn'}
+    end
+    record.set(op, 'cancel', '1') -- the operation before it names it: it ends instead
   end
 elseif op.f.state ~= 'released' or op.f.delivery ~= A.delivery then
   return {op.f.state}
