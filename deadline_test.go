@@ -112,6 +112,19 @@ func (b *bundle) wantNothingKept(o Operation) {
 
 // The whole span counted again from the moment that Redis had answered: a sender was called,
 // and sent, when the time was up.
+// wantTooLate demands that an operation is not sent for its deadline, and leaves nothing.
+func (b *bundle) wantTooLate(ctx context.Context, c *Client, o Operation) {
+	b.Helper()
+	_, err := c.Do(ctx, o, func(context.Context, *Attempt) (Reply, error) {
+		b.Error("the sender is called")
+		return Reply{Status: http.StatusCreated}, nil
+	})
+	if !errors.Is(err, ErrDeadline) {
+		b.Errorf("%s: got %v", o.Kind, err)
+	}
+	b.wantNothingKept(o)
+}
+
 func TestASlowRedisHadASenderCalledWhenItsTimeWasUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
@@ -119,14 +132,7 @@ func TestASlowRedisHadASenderCalledWhenItsTimeWasUp(t *testing.T) {
 		c, h := b.slowly("3s", takes(1100*time.Millisecond))
 		o := make("slow")
 		o.Within = 4 * time.Second
-		_, err := c.Do(h.mark(t.Context()), o, func(context.Context, *Attempt) (Reply, error) {
-			t.Error("the sender is called")
-			return Reply{Status: http.StatusCreated}, nil
-		})
-		if !errors.Is(err, ErrDeadline) {
-			t.Errorf("%s: got %v", o.Kind, err)
-		}
-		b.wantNothingKept(o)
+		b.wantTooLate(h.mark(t.Context()), c, o)
 	}
 }
 
@@ -231,14 +237,7 @@ func TestAMachineThatSleptBetweenWriteAheadAndSend(t *testing.T) {
 		}
 		o := make("slept")
 		o.Within = time.Hour
-		_, err := c.Do(h.mark(t.Context()), o, func(context.Context, *Attempt) (Reply, error) {
-			t.Error("the sender is called")
-			return Reply{Status: http.StatusCreated}, nil
-		})
-		if !errors.Is(err, ErrDeadline) {
-			t.Errorf("%s: got %v", o.Kind, err)
-		}
-		b.wantNothingKept(o)
+		b.wantTooLate(h.mark(t.Context()), c, o)
 	}
 }
 

@@ -46,6 +46,27 @@ func (b *apiBundle) importText(text string) got {
 	return b.ask(ask{method: "POST", path: "/v1/operations:import", token: submitter, body: text, contentType: ndjsonType})
 }
 
+// importBody posts what comes from a reader, of no known length, and returns the answers.
+func (b *apiBundle) importBody(t testing.TB, body io.Reader) (answers, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", b.url+"/v1/operations:import", io.MultiReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+submitter)
+	r.Header.Set("Content-Type", ndjsonType)
+	resp, err := b.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s %v", resp.StatusCode, text, err)
+	}
+	return answersOf(t, string(text)), string(text)
+}
+
 func TestAnImportAnswersEachLineInItsOrder(t *testing.T) {
 	t.Parallel()
 	b := setupAPI(t)
@@ -158,22 +179,7 @@ func TestAnImportThatIsTooLargeSaysHowFarItCame(t *testing.T) {
 	for i := range 200 {
 		fmt.Fprintf(&text, "{\"kind\":\"charge\",\"key\":\"o-%d\",\"body\":{}}\n", i)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "POST", b.url+"/v1/operations:import", io.MultiReader(strings.NewReader(text.String()))) // of no known length
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+submitter)
-	r.Header.Set("Content-Type", ndjsonType)
-	resp, err := b.http.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	out, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := answersOf(t, string(out))
+	a, _ := b.importBody(t, strings.NewReader(text.String()))
 	if a.last.Problem == nil || a.last.Problem.Type != problemURN+tooLarge.name || len(a.lines) == 0 || len(a.lines) == 200 {
 		t.Errorf("%d lines, %+v", len(a.lines), a.last)
 	}
@@ -248,22 +254,7 @@ func FuzzImport(f *testing.F) {
 		if len(text) > maxSubmission {
 			return
 		}
-		r, err := http.NewRequestWithContext(t.Context(), "POST", b.url+"/v1/operations:import", bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+submitter)
-		r.Header.Set("Content-Type", ndjsonType)
-		resp, err := b.http.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		out, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != 200 {
-			t.Fatalf("%d %s %v", resp.StatusCode, out, err)
-		}
-		a := answersOf(t, string(out))
+		a, out := b.importBody(t, bytes.NewReader(text))
 		want := 0
 		for i, line := range bytes.Split(text, []byte("\n")) {
 			if len(bytes.TrimSpace(line)) == 0 {

@@ -15,10 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"redrive/internal/config"
 	"redrive/internal/jobs"
 	"redrive/internal/redistest"
-	"redrive/internal/tlstest"
 )
 
 // lockedText is a log that a server writes and a test reads.
@@ -69,13 +67,7 @@ func (b *apiBundle) logged(c *tls.Config) (url string, end func() string) {
 func TestAnImportThatEndsBeforeItsBodyDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	b := setupAPI(t)
-	dir := t.TempDir()
-	files := config.TLS{Cert: dir + "/tls.crt", Key: dir + "/tls.key"}
-	tlstest.Write(t, files.Cert, files.Key, tlstest.Loopback(1))
-	certificate, err := LoadTLS(files, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := loopbackTLS(t)
 	good := `{"kind":"payout","key":"i1","body":{}}` + "\n"
 	long := `{"kind":"payout","key":"i5","body":"` + strings.Repeat("x", maxSubmission+70_000) + "\"}\n"
 	for name, c := range map[string]struct {

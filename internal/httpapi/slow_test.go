@@ -86,22 +86,7 @@ func TestAnImportWhoseNextLineNeverComesIsEnded(t *testing.T) {
 	b := startAPI(t, client, func(a *API) { a.lineTime = 100 * time.Millisecond })
 	body, feed := io.Pipe()
 	defer feed.Close()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", b.url+"/v1/operations:import", io.MultiReader(strings.NewReader(`{"kind":"charge","key":"o-1","body":{}}`+"\n{"), body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+submitter)
-	r.Header.Set("Content-Type", ndjsonType)
-	resp, err := b.http.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := answersOf(t, string(text))
+	a, text := b.importBody(t, io.MultiReader(strings.NewReader(`{"kind":"charge","key":"o-1","body":{}}`+"\n{"), body))
 	if len(a.lines) != 1 || a.last.Problem == nil || a.last.Problem.Type != problemURN+tooSlow.name {
 		t.Errorf("%s", text)
 	}

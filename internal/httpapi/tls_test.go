@@ -102,8 +102,9 @@ func TestACertificateThatCannotBeReadStopsTheStart(t *testing.T) {
 	}
 }
 
-func TestStreamsWorkOverHTTP2(t *testing.T) {
-	t.Parallel()
+// loopbackTLS is how to serve under a certificate for 127.0.0.1.
+func loopbackTLS(t testing.TB) *tls.Config {
+	t.Helper()
 	dir := t.TempDir()
 	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
 	tlstest.Write(t, files.Cert, files.Key, tlstest.Loopback(1))
@@ -111,6 +112,12 @@ func TestStreamsWorkOverHTTP2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+func TestStreamsWorkOverHTTP2(t *testing.T) {
+	t.Parallel()
+	c := loopbackTLS(t)
 	_, client := redistest.Mini(t)
 	b := startTLS(t, client, c)
 	b.post("/v1/operations/charge/o-1/cancel", `{"note":"`+strings.Repeat("x", maxOrder)+`"}`).is(t, "a body that is announced too large", tooLarge)
@@ -128,13 +135,7 @@ func TestStreamsWorkOverHTTP2(t *testing.T) {
 func TestServingLeavesTheTLSConfigurationAlone(t *testing.T) {
 	t.Parallel()
 	b := setupAPI(t)
-	dir := t.TempDir()
-	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
-	tlstest.Write(t, files.Cert, files.Key, tlstest.Loopback(1))
-	c, err := LoadTLS(files, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := loopbackTLS(t)
 	url, end := b.logged(c)
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) // it is our own
 	if err != nil {
