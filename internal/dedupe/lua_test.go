@@ -55,29 +55,47 @@ func TestReportsAreToldApart(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, newClient func(testing.TB) redis.UniversalClient) {
 		c := newClient(t)
-		seen := map[string]string{}
+		named := map[string]string{}
+		seen := func(all, name string) string {
+			return probe(t, c, "identity.seen(A.all, A.name, '3,17') and 'yes' or 'no'", new(luascript.Args).Str("all", all).Str("name", name))
+		}
+		all := ""
 		for _, report := range []string{
 			"{id = 'req-1', outcome = 'unknown', n = 1}", "{id = 'req-2', outcome = 'unknown', n = 1}", "{id = 'req-1', outcome = 'refused', n = 1}",
 			"{outcome = 'unknown', n = 1, first = 1764490000000}", "{outcome = 'unknown', n = 2, first = 1764490000000}",
-			"{outcome = 'unknown', n = 1, first = 1764490000001}", "{outcome = 'unknown', n = 1}",
+			"{outcome = 'unknown', n = 1, first = 1764490000001}", "{outcome = 'refused', n = 1}",
+			"{outcome = 'unknown', n = 1, first = 1764490000000, class = '5xx'}", "{outcome = 'unknown', n = 1, first = 1764490000000, status = 202}",
+			"{outcome = 'unknown', n = 1, first = 1764490000000, step = 'ask'}", "{outcome = 'unknown', n = 1, first = 1764490000000, step = 'ask', acted = true}",
+			"{outcome = 'unknown', n = 1, first = 1764490000000, step = 'ask', original = true}", "{outcome = 'unknown', n = 1, first = 1764490000000, keyed = true}",
+			"{outcome = 'refused', n = 1, step = 'end', reason = 'permanent'}", "{outcome = 'refused', n = 1, step = 'end', reason = 'misconfigured'}",
+			"{outcome = 'refused', n = 1, refused_credential = true}", "{id = 'req-1', outcome = 'unknown', n = 1}, 'another request'",
 		} {
 			name := probe(t, c, "identity.report("+report+")", new(luascript.Args))
-			if other, twice := seen[name]; twice {
+			if other, twice := named[name]; twice {
 				t.Errorf("%s and %s have one name", report, other)
 			}
-			if len(name) != 12 || !strings.HasSuffix(name, ".") {
+			if len(name) != 11 || strings.Trim(name, "0123456789abcdef") != "" {
 				t.Errorf("name %q of %s", name, report)
 			}
-			seen[name] = report
-		}
-		all := ""
-		for name := range seen {
-			if got := probe(t, c, "identity.seen(A.all, A.name) and 'yes' or 'no'", new(luascript.Args).Str("all", all).Str("name", name)); got != "no" {
-				t.Errorf("%s is seen in %q", name, all)
+			named[name] = report
+			if got := seen(all, name); got != "no" {
+				t.Errorf("%s is seen in %q", report, all)
 			}
-			all += name
-			if got := probe(t, c, "identity.seen(A.all, A.name) and 'yes' or 'no'", new(luascript.Args).Str("all", all).Str("name", name)); got != "yes" {
-				t.Errorf("%s is not seen in %q", name, all)
+			all += name + "."
+			if got := seen(all, name); got != "yes" {
+				t.Errorf("%s is not seen in %q", report, all)
+			}
+		}
+		for entry, want := range map[string]string{"01234567890@1.": "no", "01234567890@7.": "no", "01234567890@17.": "yes", "01234567890@1.01234567890@3.": "yes"} {
+			if got := seen(entry, "01234567890"); got != want {
+				t.Errorf("seen in %s while 3 and 17 are unknown: %s", entry, got)
+			}
+		}
+		for report, want := range map[string]string{
+			"{outcome = 'unknown'}": "x@4.", "{outcome = 'unknown', first = 5}": "x.", "{outcome = 'unknown', id = 'req-1'}": "x.", "{outcome = 'refused'}": "x.",
+		} {
+			if got := probe(t, c, "identity.entry("+report+", 'x', 4)", new(luascript.Args)); got != want {
+				t.Errorf("entry of %s: %s, want %s", report, got, want)
 			}
 		}
 	})

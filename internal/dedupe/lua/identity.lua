@@ -22,15 +22,33 @@ function identity.differs(a, b)
   return table.concat(out, ',')
 end
 
--- report names a report of the request path, for field reports of the record: 11 hex
--- digits and a dot. The outcome is part of it: an unknown send must be recorded even
--- if an earlier report under the same id said that nothing had happened.
-function identity.report(att)
-  local name = att.id or (int(att.n) .. ' ' .. int(att.first or 0))
-  return string.sub(redis.sha1hex(att.outcome .. ' ' .. name), 1, 11) .. '.'
+-- report names a report of the request path: 11 hex digits. Who gave it an id says with
+-- it which send it means; else all that it says tells it from others. The outcome is part
+-- of it either way: an unknown send must be recorded even if an earlier report under the
+-- same id said that nothing had happened. other: the fingerprint of a request that is not
+-- the record's, whose send is not the record's either.
+function identity.report(att, other)
+  local says = att.id or table.concat({int(att.n), int(num(att.first)), att.class or '', int(num(att.status)), att.original and 'conflict' or att.step or '', att.reason or '',
+    att.acted and 'acted' or '', att.refused_credential and 'credential' or '', att.keyed and 'keyed' or ''}, ' ')
+  return string.sub(redis.sha1hex(att.outcome .. ' ' .. says .. (other and ' ' .. other or '')), 1, 11)
 end
 
--- seen: was this report merged into the record before?
-function identity.seen(reports, report)
-  return string.find(reports or '', report, 1, true) ~= nil
+-- anonymous: an unknown send of which neither id nor instant is told, so that the next one
+-- may look the same.
+function identity.anonymous(att) return att.outcome == 'unknown' and not att.id and num(att.first) == 0 end
+
+-- entry is what field reports of the record keeps of one: its name and a dot; of an
+-- anonymous one also the number n of its attempt.
+function identity.entry(att, name, n)
+  return name .. (identity.anonymous(att) and '@' .. int(n) or '') .. '.'
+end
+
+-- seen: was this report merged into the record before? An anonymous one only while the
+-- send that it looks like is unknown (unk: their numbers): after that it is another send.
+function identity.seen(reports, name, unk)
+  if string.find(reports or '', name .. '.', 1, true) then return true end
+  for n in string.gmatch(reports or '', name .. '@(%d+)%.') do
+    if string.find(',' .. (unk or '') .. ',', ',' .. n .. ',', 1, true) then return true end
+  end
+  return false
 end

@@ -58,8 +58,8 @@ local function first_of(att)
   return first
 end
 
--- reported adds what the request path says it sent.
-local function reported(op, att, target)
+-- reported adds what the request path says it sent, in a report of that name.
+local function reported(op, att, target, name)
   local n = num(op.f.sends) + num(att.n)
   record.set(op, 'sends', int(n))
   if att.outcome ~= 'not_sent' and att.class ~= '429' and not att.refused_credential then record.add(op, 'used', num(att.n)) end
@@ -68,7 +68,7 @@ local function reported(op, att, target)
   record.set(op, 'class', att.class)
   record.set(op, 'status', num(att.status) > 0 and int(att.status) or nil)
   record.set(op, 'err', nil)
-  record.set(op, 'reports', (op.f.reports or '') .. identity.report(att))
+  record.set(op, 'reports', (op.f.reports or '') .. identity.entry(att, name, n))
   settle.trim(op, n)
   if att.outcome == 'unknown' then
     settle.mark(op, n, target, now)
@@ -156,9 +156,9 @@ local function onward(op, e, at)
 end
 
 -- merge adds a send that a duplicate submission reports. Never dropped.
-local function merge(op, e, target)
+local function merge(op, e, target, name)
   local att = e.att
-  reported(op, att, target)
+  reported(op, att, target, name)
   redis.call('HDEL', P .. 'answers:' .. op.id, 'error') -- it is the last attempt's, never an earlier one's
   local state, unknown = op.f.state, att.outcome == 'unknown'
   local unsafe = unknown and not settle.safe(op, op.f.idem, resend_target(op, e), now)
@@ -184,6 +184,21 @@ local function merge(op, e, target)
   end
   known_success(op, att)
   record.save(op)
+end
+
+-- repeated: an anonymous report that looks like one on record, which may be of a send just
+-- now all the same. Time counts from here; that is all it changes.
+local function repeated(op)
+  record.set(op, 'uend', int(math.max(num(op.f.uend), now)))
+  if op.f.state == 'unresolved' then ask.renew(op, now) end
+  record.save(op)
+end
+
+-- told: is this report on record? Of what can be done any number of times, and was, nobody
+-- need know how often.
+local function told(op, att, name)
+  if identity.seen(op.f.reports, name, op.f.unk) then return true end
+  return identity.anonymous(att) and op.f.idem == 'natural' and op.f.state == 'succeeded'
 end
 
 -- linked finds the chain that a new attempt belongs to: its members, and why it must
@@ -220,20 +235,23 @@ for i = 1, arg('n') do
   if op then
     local same = identity.same(op.f.fp or '', e.fp)
     local merged = false
+    local name = att and identity.report(att, not same and e.fp or nil)
     if same and att and att.outcome == 'succeeded' and own(op, att) then
       known_success(op, att) -- a worker that told of it before, as unknown, knows now
       record.save(op)
-    elseif att and not own(op, att) and not identity.seen(op.f.reports, identity.report(att)) then
+    elseif att and not own(op, att) and not told(op, att, name) then
       if same then
-        merge(op, e, sent_target(op, e))
+        merge(op, e, sent_target(op, e), name)
         merged = true
       elseif att.outcome == 'unknown' then
         -- Sent under the same name with another request: no resend is safe, and what its
         -- answer means for that request is nothing to this one.
         att.step = nil
-        merge(op, e, settle.apart('other', e.base or '', op.f.cred or 'default'))
+        merge(op, e, settle.apart('other', e.base or '', op.f.cred or 'default'), name)
         merged = true
       end
+    elseif att and identity.anonymous(att) and settle.marked(op) then
+      repeated(op)
     end
     if same and e.run and claim.held_by(op, e.run) then
       say(e, 'accepted', op, false, begun(op, e)) -- its reply was lost
@@ -300,7 +318,7 @@ for i = 1, arg('n') do
       if att then
         -- What may be older than its own expired record is never resent, not even a natural one.
         local apart = barred and 'barred' or old and 'old'
-        reported(op, att, apart and settle.apart(apart, e.base or '', op.f.cred or 'default') or sent_target(op, e))
+        reported(op, att, apart and settle.apart(apart, e.base or '', op.f.cred or 'default') or sent_target(op, e), identity.report(att))
         local since = now - first_of(att)
         if not att.counted and since <= g.p.window then
           -- What the other side refused by itself says that it works, a 429 that it does not.
