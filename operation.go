@@ -53,12 +53,12 @@ type Attempted struct {
 	Outcome     Outcome   // the worst of all sends
 	Times       int       // 0: once
 	FirstSentAt time.Time // without it and an IdempotencyKey an unknown send is never repeated
-	Class       string    // response class, such as timeout or 5xx; "": other
+	Class       string    // response class, such as timeout or 5xx; "": that of Status, else other
 	Counted     bool      // the shared budget knows of it already
 
 	// What its last answer means. Without a Step a resend follows as soon as one is safe; but
-	// what has an unknown outcome though its class is 2xx was taken (as a 202 is), and is asked
-	// about.
+	// what has an unknown outcome with a 2xx was taken (as a 202 is), and is asked about, as it
+	// is with a 3xx. What contradicts itself is refused, such as NotSent with a Status.
 	Status            int    // HTTP status; 0: there was none
 	Step              Step   // where it goes from here
 	Reason            string // with [StepEnd]: permanent, misconfigured, attempts or deadline

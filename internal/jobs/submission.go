@@ -52,12 +52,12 @@ type Attempted struct {
 	Outcome     Outcome `json:"outcome"`                 // not_sent, refused or unknown: the worst of all its attempts
 	Attempts    int     `json:"attempts,omitempty"`      // default 1
 	FirstSentAt string  `json:"first_sent_at,omitempty"` // RFC 3339; a future one is cut to now
-	Class       Class   `json:"class,omitempty"`         // default other
+	Class       Class   `json:"class,omitempty"`         // default: that of Status, else other
 	Counted     bool    `json:"counted,omitempty"`       // its first attempt was already counted in the budget
 
 	// What is made of the last answer. Without it a resend follows where one is safe.
 	Status            int    `json:"status,omitempty"`             // HTTP status; 0: there was none
-	Step              Step   `json:"step,omitempty"`               // default retry, where it is safe; ask for an unknown outcome of class 2xx
+	Step              Step   `json:"step,omitempty"`               // default retry, where it is safe; ask for an unknown outcome with a 2xx or 3xx
 	Reason            Reason `json:"reason,omitempty"`             // with [StepEnd]: one of [ReportedReasons]
 	Acted             bool   `json:"acted,omitempty"`              // of an unknown outcome: the other side took it, and has not finished
 	RefusedCredential bool   `json:"refused_credential,omitempty"` // it does not count against max_attempts

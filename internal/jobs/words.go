@@ -101,6 +101,24 @@ const (
 var Classes = []Class{Class2xx, Class429, Class503, Class5xx, Class4xx, ClassTimeout, ClassReset,
 	ClassConnect, ClassDNS, ClassTLS, ClassWorkerLost, ClassOther}
 
+// ClassOfStatus is the class of a whole answer with an HTTP status.
+func ClassOfStatus(status int) Class {
+	switch {
+	case status == 429:
+		return Class429
+	case status == 503:
+		return Class503
+	case status >= 200 && status <= 299:
+		return Class2xx
+	case status >= 400 && status <= 499:
+		return Class4xx
+	case status >= 500 && status <= 599:
+		return Class5xx
+	default:
+		return ClassOther
+	}
+}
+
 // Result is how a first attempt went, as the budget and the breaker see it: a decline is
 // ok, for the dependency worked.
 type Result string

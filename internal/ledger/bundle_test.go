@@ -140,9 +140,12 @@ func notBefore(t time.Time) change {
 func (b *bundle) sent(id string, outcome jobs.Outcome, ago time.Duration) change {
 	return func(s *jobs.Submission) {
 		s.IdempotencyKey = "given-" + string(s.Key)
-		s.Attempted = &jobs.Attempted{ID: id, Outcome: outcome, Class: jobs.ClassTimeout, FirstSentAt: b.now().Add(-ago).UTC().Format(time.RFC3339Nano)}
+		s.Attempted = &jobs.Attempted{ID: id, Outcome: outcome, Class: likely[outcome], FirstSentAt: b.now().Add(-ago).UTC().Format(time.RFC3339Nano)}
 	}
 }
+
+// likely is a class that goes with an outcome.
+var likely = map[jobs.Outcome]jobs.Class{jobs.OutcomeUnknown: jobs.ClassTimeout, jobs.OutcomeRefused: jobs.Class503, jobs.OutcomeNotSent: jobs.ClassConnect}
 
 // keyGiven names the key that [bundle.sent] names, so that both are one request.
 func keyGiven(s *jobs.Submission) { s.IdempotencyKey = "given-" + string(s.Key) }

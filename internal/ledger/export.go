@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"redrive/internal/jobs"
@@ -56,10 +57,15 @@ func (d *Detail) Submission(spec *jobs.KindSpec) (*jobs.Submission, error) {
 		if !same && (spec == nil || spec.Idempotency == jobs.IdempotencyNatural) {
 			return nil, fmt.Errorf("%s: its outcome is unknown and it may have gone to another target: resolve it first", d.ID())
 		}
-	case d.Used == 0:
+	case d.Used == 0 && slices.Contains(unsentClasses, a.Class):
 		a.Outcome, a.FirstSentAt = jobs.OutcomeNotSent, d.FirstSentAt.String()
+	case d.Used == 0: // sent, and no failure of its own: one too many, or a refused credential
+		a.Outcome, a.FirstSentAt, a.RefusedCredential = jobs.OutcomeRefused, d.FirstSentAt.String(), a.Class == jobs.Class4xx
 	default:
 		a.Outcome, a.Attempts, a.FirstSentAt = jobs.OutcomeRefused, d.Used, d.FirstSentAt.String()
+	}
+	if a.Outcome == jobs.OutcomeRefused && a.Class == jobs.Class2xx {
+		a.Step = jobs.StepRetry // known here, and doubted without a word of it
 	}
 	return s, nil
 }

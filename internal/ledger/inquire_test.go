@@ -279,7 +279,7 @@ func TestNotFoundSettlesOnlyWhenSeenTwice(t *testing.T) {
 // sentPlain reports a send of the request path under the operation's default key.
 func (b *bundle) sentPlain(id string, outcome jobs.Outcome) change {
 	return func(s *jobs.Submission) {
-		s.Attempted = &jobs.Attempted{ID: id, Outcome: outcome, Class: jobs.ClassTimeout, FirstSentAt: b.now().UTC().Format(time.RFC3339Nano)}
+		s.Attempted = &jobs.Attempted{ID: id, Outcome: outcome, Class: likely[outcome], FirstSentAt: b.now().UTC().Format(time.RFC3339Nano)}
 	}
 }
 

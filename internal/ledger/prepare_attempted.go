@@ -47,10 +47,7 @@ func (e *Entry) attempted(s *jobs.Submission, spec jobs.KindSpec) error {
 	if a.Attempts < 0 || a.Attempts > maxReportedSends {
 		return fieldErrorf("attempted.attempts", "%d is not between 1 and %d", a.Attempts, maxReportedSends)
 	}
-	class := a.Class
-	if class == "" {
-		class = jobs.ClassOther
-	}
+	class := classOf(a)
 	if _, err := jobs.Parse("class", string(class), jobs.Classes); err != nil {
 		return &FieldError{"attempted.class", err}
 	}
@@ -94,8 +91,10 @@ func verdictOf(a *jobs.Attempted, spec jobs.KindSpec) (verdict, error) {
 	}
 	step, acted := a.Step, a.Acted
 	switch {
-	case step == "" && taken(a.Outcome, a.Class):
+	case step == "" && (taken(a.Outcome, classOf(a)) || unknown && (a.Status/100 == 2 || a.Status == 303)):
 		step, acted = jobs.StepAsk, true
+	case step == "" && unknown && a.Status/100 == 3:
+		step = jobs.StepAsk
 	case step == "":
 		step = jobs.StepRetry
 	}
@@ -112,6 +111,9 @@ func verdictOf(a *jobs.Attempted, spec jobs.KindSpec) (verdict, error) {
 	case a.Acted && !unknown:
 		return verdict{}, fieldErrorf("attempted.acted", "is for what has an unknown outcome, and this one is %s", a.Outcome)
 	}
+	if err := contradiction(a, step); err != nil {
+		return verdict{}, err
+	}
 	if a.Reason != "" {
 		if _, err := jobs.Parse("reason", string(a.Reason), jobs.ReportedReasons); err != nil {
 			return verdict{}, &FieldError{"attempted.reason", err}
@@ -125,6 +127,14 @@ func verdictOf(a *jobs.Attempted, spec jobs.KindSpec) (verdict, error) {
 		v.Step, v.Original = string(jobs.StepAsk), true
 	}
 	return v, nil
+}
+
+// classOf is the class of a report's last answer.
+func classOf(a *jobs.Attempted) jobs.Class {
+	if a.Class == "" {
+		return jobs.ClassOfStatus(a.Status)
+	}
+	return a.Class
 }
 
 // taken: the other side answered 2xx, and the outcome is unknown all the same. A class

@@ -147,20 +147,9 @@ func classOf(s Sample) jobs.Class {
 }
 
 func statusClass(s Sample) jobs.Class {
-	switch {
-	case s.Status == 429:
-		return jobs.Class429
-	case s.Status == 503:
-		return jobs.Class503
-	case s.Status >= 200 && s.Status <= 299 && s.BodyCut:
+	class := jobs.ClassOfStatus(s.Status)
+	if class == jobs.Class2xx && s.BodyCut {
 		return jobs.ClassOther // a cut answer
-	case s.Status >= 200 && s.Status <= 299:
-		return jobs.Class2xx
-	case s.Status >= 400 && s.Status <= 499:
-		return jobs.Class4xx
-	case s.Status >= 500 && s.Status <= 599:
-		return jobs.Class5xx
-	default:
-		return jobs.ClassOther
 	}
+	return class
 }
