@@ -96,3 +96,114 @@ func TestASecondSendThatLooksLikeTheFirstIsForgotten(t *testing.T) {
 		})
 	})
 }
+
+// What a duplicate said of its answer was lost while the operation was being sent or asked
+// about, and it was sent again after a decline, or after the other side had taken it.
+func TestTheStrictestWordOfAllSendsCounts(t *testing.T) {
+	decline := atEnd(jobs.ReasonPermanent)
+	taken := func(a *jobs.Attempted) { a.Step, a.Acted, a.Status = jobs.StepAsk, true, 202 }
+	each(t, func(s *suite) {
+		for _, c := range []struct {
+			name    string
+			outcome jobs.Outcome
+			says    func(*jobs.Attempted)
+			want    string
+		}{
+			{"ask", jobs.OutcomeUnknown, onto(jobs.StepAsk), "dead/unsafe"},
+			{"taken", jobs.OutcomeUnknown, taken, "dead/unsafe"},
+			{"an end of unknown outcome", jobs.OutcomeUnknown, decline, "dead/unsafe"},
+			{"cannot work", jobs.OutcomeUnknown, atEnd(jobs.ReasonMisconfigured), "dead/unsafe"},
+			{"a conflict of unknown outcome", jobs.OutcomeUnknown, onto(jobs.StepConflict), "dead/conflict"},
+			{"a conflict", jobs.OutcomeRefused, onto(jobs.StepConflict), "dead/conflict"},
+			{"a decline", jobs.OutcomeRefused, decline, "dead/permanent"},
+		} {
+			s.test("while it is being sent: "+c.name, func(b *bundle) {
+				b.add("o1", keyGiven)
+				g := b.start("o1")
+				b.merged("req-1", c.outcome, b.saw("req-1", c.outcome, jobs.ClassOther, c.says))
+				b.want("o1", "attempting")
+				b.finish(g, refused(0))
+				b.want("o1", c.want)
+				b.add("o2", keyGiven)
+				d := b.release("o2")
+				g = b.begin(d)
+				b.submit("o2", b.saw("req-1", c.outcome, jobs.ClassOther, c.says))
+				b.abandon(d, g.RunID, 0)
+				b.want("o2", c.want)
+				b.add("o3", keyGiven)
+				g = b.start("o3")
+				b.submit("o3", b.saw("req-1", c.outcome, jobs.ClassOther, c.says))
+				b.finish(g, succeeded())
+				b.want("o3", "succeeded")
+			})
+		}
+		s.test("while it is being sent, and that outcome is unknown too", func(b *bundle) {
+			b.asks()
+			b.add("o1", keyGiven)
+			g := b.start("o1")
+			b.merged("req-1", jobs.OutcomeRefused, b.saw("req-1", jobs.OutcomeRefused, jobs.ClassOther, decline))
+			b.finish(g, unknown(0))
+			b.want("o1", "unresolved")
+			b.notFoundTwice("o1")
+			b.want("o1", "dead/permanent")
+		})
+		s.test("while it is being sent: an original is read", func(b *bundle) {
+			b.asks()
+			b.add("o1", keyGiven)
+			g := b.start("o1")
+			b.merged("req-1", jobs.OutcomeRefused, b.saw("req-1", jobs.OutcomeRefused, jobs.Class4xx, onto(jobs.StepConflict)))
+			b.finish(g, refused(0))
+			b.want("o1", "unresolved")
+		})
+		s.test("a limit is the duplicate's own", func(b *bundle) {
+			b.add("o1", keyGiven)
+			g := b.start("o1")
+			b.merged("req-1", jobs.OutcomeUnknown, b.saw("req-1", jobs.OutcomeUnknown, jobs.ClassTimeout, atEnd(jobs.ReasonDeadline)))
+			b.finish(g, refused(0))
+			b.want("o1", "waiting")
+		})
+		for _, outcome := range []jobs.Outcome{jobs.OutcomeRefused, jobs.OutcomeUnknown} {
+			s.test("while it is asked about: a decline, "+string(outcome), func(b *bundle) {
+				b.unresolved("o1")
+				b.submit("o1", b.saw("req-1", outcome, jobs.ClassOther, decline), withoutKey)
+				b.want("o1", "unresolved")
+				b.notFoundTwice("o1")
+				b.want("o1", "dead/permanent")
+			})
+		}
+		s.test("while it is asked about: a person's cancel stays", func(b *bundle) {
+			b.unresolved("o1")
+			b.cancel("o1")
+			b.submit("o1", b.saw("req-1", jobs.OutcomeRefused, jobs.ClassOther, decline), withoutKey)
+			b.notFoundTwice("o1")
+			b.want("o1", "cancelled")
+		})
+		s.test("while it is asked about: nothing that was not sent", func(b *bundle) {
+			b.unresolved("o1")
+			b.submit("o1", b.saw("req-1", jobs.OutcomeNotSent, jobs.ClassConnect, decline), withoutKey)
+			b.notFoundTwice("o1")
+			b.want("o1", "waiting")
+		})
+		s.test("a dead letter that is asked about again ends as declined", func(b *bundle) {
+			b.class(jobs.IdempotencyNone)
+			b.add("o1")
+			b.attempt("o1", unknown(0))
+			b.want("o1", "dead/unsafe")
+			b.submit("o1", b.saw("req-1", jobs.OutcomeRefused, jobs.ClassOther, decline), withoutKey)
+			if got := text(b.get("o1").Intent); got != "dead permanent" {
+				b.Fatalf("intent %q", got)
+			}
+		})
+	})
+}
+
+func withoutKey(s *jobs.Submission) { s.IdempotencyKey = "" }
+
+// notFoundTwice brings what is asked about to its intent.
+func (b *bundle) notFoundTwice(key string) {
+	b.Helper()
+	for range 2 {
+		b.settledTime()
+		b.ask(key, jobs.InquiryNotFound)
+	}
+}

@@ -55,6 +55,8 @@ func (d *Detail) elsewhere(spec *jobs.KindSpec, class jobs.Idempotency) string {
 		return "it may be older than an expired record of it: what was sent before is not known"
 	case "barred":
 		return "what it was a new attempt of may have taken effect, or had been tried too often"
+	case "answered":
+		return "what one of its sends was answered allows no other before it is known what became of it"
 	case "mixed":
 		return "its attempts with an unknown outcome differ in base_url, credential, key or class"
 	case "":

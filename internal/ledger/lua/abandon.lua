@@ -35,7 +35,7 @@ if claim.held_by(op, A.run) then
 elseif op.f.state ~= 'released' or op.f.delivery ~= A.delivery then
   return {op.f.state}
 end
-if A.orphan and not op.f.known_ok and not op.f.cancel then
+if A.orphan and not op.f.known_ok and not op.f.cancel and not op.f.ends then
   -- Doubling from 5 s to a minute; after an hour nobody knew it, a person must look.
   local since = num(op.f.orphan)
   if since == 0 then
@@ -54,6 +54,8 @@ if op.f.known_ok then
   settle.succeed(op, now)
 elseif op.f.cancel then
   settle.leave(op, 'cancelled', nil, now)
+elseif op.f.ends then
+  settle.close(op, op.f.ends, now) -- as the answer to a send that was reported meanwhile has it
 elseif settle.stuck(op, now) then
   settle.leave(op, 'waiting', nil, now)
 else

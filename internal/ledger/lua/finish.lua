@@ -173,8 +173,10 @@ elseif op.f.cancel then
   settle.leave(op, 'cancelled', nil, now)
 elseif A.told and step == 'end' and reason == 'permanent' and not settle.marked(op) then
   record.move(op, 'cancelled', now)
-elseif step == 'conflict' then
-  record.move(op, 'dead', now, nil, 'conflict')
+elseif step == 'conflict' or op.f.ends == 'conflict' then
+  settle.close(op, 'conflict', now)
+elseif op.f.ends and step ~= 'ask' then
+  settle.close(op, op.f.ends, now) -- as the answer to a send that was reported meanwhile has it
 elseif A.blind then
   record.move(op, 'waiting', now, now + delay)
 elseif step == 'retry' then
@@ -192,7 +194,7 @@ elseif step == 'ask' then
   -- The original stands at the gateway under this name, and only it can tell.
   if A.original and not settle.marked(op) then settle.mark(op, n, settle.apart('other', A.base, op.f.cred or 'default'), over) end
   -- Nothing unknown any more: what policy asked about was settled meanwhile.
-  settle.leave(op, 'waiting', nil, now, now + math.max(delay, 1000))
+  settle.leave(op, op.f.ends and 'dead' or 'waiting', op.f.ends, now, now + math.max(delay, 1000))
 else
   settle.leave(op, 'dead', reason, now)
 end

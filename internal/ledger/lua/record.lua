@@ -234,6 +234,7 @@ function record.move(op, state, now, score, extra)
     op.places.done, op.places.ended = retain(op), int(now)
   end
   if state ~= 'waiting' then record.set(op, 'next', nil) end
+  if from == 'attempting' then record.set(op, 'ends', nil) end
   if from == 'unresolved' and state ~= from then
     for _, field in ipairs({'giveup', 'irun', 'iasked', 'nf', 'tries'}) do record.set(op, field, nil) end
   end

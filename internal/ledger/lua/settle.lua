@@ -30,7 +30,8 @@ function settle.digest(class, base, credential, header, key)
 end
 
 -- apart is the target of a send that no resend can equal (nokey: without its key,
--- other: another request, old: perhaps older than its own expired record).
+-- other: another request, old: perhaps older than its own expired record, answered: its
+-- answer allows none).
 function settle.apart(why, base, credential) return why .. '-' .. settle.place(base, credential) end
 
 -- elsewhere: did an unknown attempt go to another place than an inquiry does? Then it
@@ -162,6 +163,21 @@ function settle.leave(op, intent, reason, now, at)
   else
     record.move(op, 'dead', now, nil, 'unsafe')
   end
+end
+
+-- close ends it as an answer has it: a conflict by that word, all else once what is
+-- unknown is settled.
+function settle.close(op, reason, now)
+  if reason == 'conflict' then
+    record.move(op, 'dead', now, nil, reason)
+  else
+    settle.leave(op, 'dead', reason, now)
+  end
+end
+
+-- intend: what was to be sent again ends with reason instead, once all is settled.
+function settle.intend(op, reason)
+  if reason and settle.marked(op) and (op.f.intent or 'waiting') == 'waiting' then record.set(op, 'intent', 'dead ' .. reason) end
 end
 
 -- intent of a dead letter that is asked about again: for one that died of its unknown

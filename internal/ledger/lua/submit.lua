@@ -143,10 +143,8 @@ end
 local function onward(op, e, at)
   local att = e.att
   if not att or not att.step then return false end
-  if att.step == 'conflict' then
-    record.move(op, 'dead', now, nil, 'conflict')
-  elseif att.step == 'end' then
-    settle.leave(op, 'dead', att.reason, now)
+  if att.step == 'conflict' or att.step == 'end' then
+    settle.close(op, att.reason or 'conflict', now)
   else
     -- The original stands at the gateway under this name, and only it can tell.
     if att.original and not settle.marked(op) then settle.mark(op, num(op.f.sends), settle.apart('other', e.base or '', op.f.cred or 'default'), now) end
@@ -155,17 +153,36 @@ local function onward(op, e, at)
   return true
 end
 
--- merge adds a send that a duplicate submission reports. Never dropped.
+-- final is the end that the answer to a duplicate's send is to the whole operation, nil
+-- where it is none. An end by deadline or attempts is the duplicate's own, as this one has
+-- its own, and what was not sent has no answer.
+local function final(att)
+  if att.outcome == 'not_sent' then return nil end
+  if att.step == 'conflict' then return 'conflict' end
+  if att.step == 'end' and att.reason ~= 'deadline' and att.reason ~= 'attempts' then return att.reason end
+end
+
+-- speaks: does that answer say more than that a resend may follow?
+local function speaks(att) return att.outcome ~= 'not_sent' and (att.step == 'ask' or final(att) ~= nil) end
+
+-- merged_target: what no resend may follow has a target that none can equal. So a step
+-- that comes later, such as the end of the attempt under way, finds it unsafe.
+local function merged_target(op, e)
+  if speaks(e.att) then return settle.apart('answered', e.base or '', op.f.cred or 'default') end
+  return sent_target(op, e)
+end
+
+-- merge adds a send that a duplicate submission reports. Never dropped. The strictest
+-- word counts: what one answer forbids no other send's answer allows.
 local function merge(op, e, target, name)
   local att = e.att
   reported(op, att, target, name)
   redis.call('HDEL', P .. 'answers:' .. op.id, 'error') -- it is the last attempt's, never an earlier one's
   local state, unknown = op.f.state, att.outcome == 'unknown'
   local unsafe = unknown and not settle.safe(op, op.f.idem, resend_target(op, e), now)
+  local ends = final(att)
   if state == 'waiting' or state == 'released' then
-    -- Its own deadline and its own count of sends end it, not those of a duplicate.
-    local limits = att.reason == 'deadline' or att.reason == 'attempts'
-    if not limits and onward(op, e, now + num(e.delay)) then
+    if speaks(att) and onward(op, e, now + num(e.delay)) then
       -- as the answer to that send has it
     elseif unsafe then
       settle.leave(op, 'waiting', nil, now)
@@ -173,9 +190,18 @@ local function merge(op, e, target, name)
       -- Anew, even if it was due or released: what comes next is a retry, and needs a token.
       record.move(op, 'waiting', now, math.max(num(op.f.next), now + num(e.delay)))
     end
+  elseif state == 'attempting' then
+    if speaks(att) and att.original and not unknown then settle.mark(op, num(op.f.sends), target, now) end
+    if ends and not op.f.ends then record.set(op, 'ends', ends) end
+  elseif state == 'unresolved' and ends == 'conflict' then
+    settle.close(op, ends, now)
   elseif state == 'unresolved' then
+    settle.intend(op, ends)
     ask.renew(op, now)
+  elseif state == 'dead' and not unknown then
+    settle.intend(op, ends)
   elseif (state == 'dead' or state == 'cancelled') and unknown then
+    settle.intend(op, ends)
     local intent, reason = settle.end_of(op)
     settle.leave(op, intent, reason ~= '' and reason or nil, now)
   elseif state == 'succeeded' and unknown then
@@ -241,7 +267,7 @@ for i = 1, arg('n') do
       record.save(op)
     elseif att and not own(op, att) and not told(op, att, name) then
       if same then
-        merge(op, e, sent_target(op, e), name)
+        merge(op, e, merged_target(op, e), name)
         merged = true
       elseif att.outcome == 'unknown' then
         -- Sent under the same name with another request: no resend is safe, and what its

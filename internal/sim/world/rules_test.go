@@ -50,7 +50,7 @@ var rules = []*rule{
 	{name: "a resend goes to the target of every unknown attempt", from: `if op.f.target ~= digest then return false end`, to: ``, seed: 181, quick: true},
 	{name: "what is unknown leaves for no end", from: "now, at)\n  if not settle.marked(op) then", to: "now, at)\n  if true then", seed: 1, quick: true},
 	{name: "a keyed resend is safe inside the window only", from: `return class == 'keyed' and at < num(op.f.safe)`, to: `return class == 'keyed'`},
-	{name: "a reported send is merged, never dropped", in: "submit", from: `merge(op, e, sent_target(op, e))`, to: ``, seed: 2, quick: true},
+	{name: "a reported send is merged, never dropped", in: "submit", from: `merge(op, e, merged_target(op, e), name)`, to: ``, seed: 2, quick: true},
 	{name: "not found must be seen twice", in: "inquired", from: `if not op.f.nf then`, to: `if false then`, seed: 7, quick: true},
 	{name: "what is lost is unknown", in: "finish", from: `settle.mark(op, n, target, over)`, to: ``, seed: 1, quick: true},
 	{name: "an answer speaks for its own attempt alone", from: `if num(n) < from or num(n) > upto then`, to: `if false then`},
