@@ -9,6 +9,10 @@ import (
 const (
 	clockEvery = 30 * time.Second
 	clockTry   = time.Second
+	// clockApart is how far the wall clock may have gone from the monotonic one since the
+	// reading: a machine that slept, or whose clock was set, does not know Redis' until it is
+	// read again.
+	clockApart = time.Second
 )
 
 // clock knows about where Redis' clock is, so that a write that comes late can be told
@@ -27,6 +31,18 @@ func (c *clock) now() time.Time {
 		return time.Time{}
 	}
 	return c.redis.Add(time.Since(c.local))
+}
+
+// at is an instant of this process by Redis' clock, as far as that is known: what the ledger
+// is told of instants must be by its own.
+func (c *clock) at(t time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	since := t.Sub(c.local)
+	if c.local.IsZero() || (t.Round(0).Sub(c.local.Round(0))-since).Abs() > clockApart {
+		return t
+	}
+	return c.redis.Add(since)
 }
 
 // read asks for it.

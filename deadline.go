@@ -25,7 +25,9 @@ func (d *doing) times(ctx context.Context) error {
 	d.deadline = terms.MS(d.spec.DeadlineMS)
 	switch {
 	case !d.o.Deadline.IsZero():
-		d.deadline = d.o.Deadline.Round(0).Sub(d.began) // an instant of the wall clock, as the ledger gets it
+		// An instant: by the clock of who gave it, and by the ledger's, which holds it to that.
+		at := d.o.Deadline.Round(0)
+		d.deadline = min(at.Sub(d.began), at.Sub(d.c.clock.at(d.began)))
 	case d.o.Within != 0:
 		d.deadline = d.o.Within
 	}

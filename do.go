@@ -63,7 +63,7 @@ func (c *Client) Do(ctx context.Context, o Operation, send SendFunc) (*Reply, er
 		send = func(ctx context.Context, a *Attempt) (Reply, error) { return a.Send(ctx) }
 	}
 	s := o.submission(spec)
-	s.CreatedAt = instantText(time.Now())
+	s.CreatedAt = instantText(c.clock.at(time.Now()))
 	span := c.begin(ctx, s, spec)
 	d := &doing{c: c, o: o, spec: spec, s: s, send: send, span: span, durable: c.o.Mode == Durable}
 	reply, err := d.do(ctx)
@@ -210,6 +210,9 @@ func (d *doing) writeAhead(ctx context.Context, entry ledger.Entry, run string) 
 // known says how an operation stands that is not sent now. outcome and cause are what an
 // attempt met; NotSent and nil: none was made.
 func (d *doing) known(ctx context.Context, r Receipt, outcome Outcome, cause error) (*Reply, error) {
+	if r.past && cause == nil {
+		return nil, fmt.Errorf("%w: %s", ErrDeadline, r.Error)
+	}
 	if r.Answer != Accepted && r.Answer != Duplicate && r.Answer != Unsure {
 		return nil, rejected(r)
 	}
@@ -320,7 +323,7 @@ func (d *doing) settleLight(ctx context.Context, request jobs.Request, reply Rep
 		return d.ended(reply, res, Receipt{}, "")
 	}
 	d.s.Attempted = attempted(res)
-	d.s.Attempted.FirstSentAt, d.s.Attempted.Counted = instantText(d.started), answer.WireBytes > 0
+	d.s.Attempted.FirstSentAt, d.s.Attempted.Counted = instantText(d.c.clock.at(d.started)), answer.WireBytes > 0
 	d.s.IdempotencyKey = request.IdempotencyKey
 	receipt, err := d.handOver(ctx, res)
 	if err != nil {

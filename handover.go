@@ -70,7 +70,11 @@ func (d *doing) handOver(ctx context.Context, res ledger.Result) (Receipt, error
 }
 
 // fixDeadline makes a span an instant: it would begin anew when it is taken.
-func (d *doing) fixDeadline() { d.s.Deadline = instantText(d.began.Add(d.deadline)) }
+func (d *doing) fixDeadline() {
+	if d.o.Deadline.IsZero() {
+		d.s.Deadline = instantText(d.c.clock.at(d.began).Add(d.deadline))
+	}
+}
 
 // done: the customer can be told now, and nothing is left to do. What no row lists, and
 // what a rule calls permanent though it may have been processed, is an end of unknown

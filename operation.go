@@ -185,11 +185,13 @@ type Receipt struct {
 	Warnings []string
 	Error    string // of Rejected
 	Later    bool   // rejected only for now: the same may be accepted later
+
+	past bool // rejected for its deadline, which is over by Redis' clock
 }
 
 func receiptOf(r jobs.Receipt) Receipt {
 	out := Receipt{Answer: Answer(r.Answer), Kind: string(r.Operation.Kind), Key: string(r.Operation.Key), State: State(r.State),
-		Applied: Applied(r.Applied), NextAt: timeOf(r.NextAt), Merged: r.Merged, Differs: r.Differs, Warnings: r.Warnings, Later: r.Later}
+		Applied: Applied(r.Applied), NextAt: timeOf(r.NextAt), Merged: r.Merged, Differs: r.Differs, Warnings: r.Warnings, Later: r.Later, past: r.Past}
 	if r.Error != nil {
 		out.Error = *r.Error
 	}

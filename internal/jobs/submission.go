@@ -76,6 +76,7 @@ type Receipt struct {
 	Error     *string  `json:"error"`
 
 	Later bool `json:"-"` // refused only for now (backlog full): the same may be accepted later
+	Past  bool `json:"-"` // refused because its deadline is over
 	// Barred: refused because of what is known of the operation that it is a new attempt
 	// of, and not for anything that could be mended in the submission.
 	Barred bool `json:"-"`

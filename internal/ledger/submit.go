@@ -21,8 +21,13 @@ const MaxBatch = 100
 // spans are the milliseconds in what submit.lua says; people read 2160h0m0s better.
 var spans = regexp.MustCompile(`\b\d+ ms\b`)
 
-// backlogFull begins the refusal of submit.lua that passes by itself.
-const backlogFull = "backlog full"
+// Refusals of submit.lua: backlogFull begins the one that passes by itself, pastDeadline and
+// inThePast are both ends of the one that no waiting helps.
+const (
+	backlogFull  = "backlog full"
+	pastDeadline = "deadline: "
+	inThePast    = " in the past"
+)
 
 // SubmitTerms is what a submission of one dependency is held to.
 type SubmitTerms struct {
@@ -170,6 +175,7 @@ func receipt(e Entry, f luascript.Reply) jobs.Receipt {
 		why := legible(f[5])
 		r.Error = &why
 		r.Later, r.Barred = strings.HasPrefix(why, backlogFull), strings.HasPrefix(why, barredBecause)
+		r.Past = strings.HasPrefix(why, pastDeadline) && strings.HasSuffix(why, inThePast)
 	}
 	if r.Answer == jobs.Refused { // there is no record: only the submission can tell of a send
 		r.Applied = jobs.AppliedNo
