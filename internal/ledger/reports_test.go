@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,4 +208,111 @@ func (b *bundle) notFoundTwice(key string) {
 		b.settledTime()
 		b.ask(key, jobs.InquiryNotFound)
 	}
+}
+
+// reports tells of n sends, each under an id of its own.
+func (b *bundle) reports(name string, n int, changes ...change) {
+	b.Helper()
+	for n > 0 {
+		var entries []Entry
+		for ; n > 0 && len(entries) < 100; n-- {
+			entries = append(entries, b.entry("o1", append([]change{b.sent(fmt.Sprint(name, "-", n), jobs.OutcomeUnknown, time.Second)}, changes...)...))
+		}
+		receipts, err := b.Submit(b.Context(), b.submitTerms(), entries)
+		b.must(err)
+		for i, r := range receipts {
+			if r.Answer != jobs.Duplicate || !r.Merged {
+				b.Fatalf("report %d: %s, merged %v", i, r.Answer, r.Merged)
+			}
+		}
+	}
+	b.check()
+}
+
+// size is what every script reads that loads the record.
+func (b *bundle) size(key string) (fields, bytes int) {
+	b.Helper()
+	for name, value := range b.records()[id(key).String()] {
+		fields++
+		bytes += len(name) + len(value)
+	}
+	return fields, bytes
+}
+
+// A token that might submit stopped Redis for everybody: each report of an unknown send
+// under a new id made the record longer, and each script that read it slower.
+func TestReportsWithoutEndStopNobody(t *testing.T) {
+	each(t, func(s *suite) {
+		s.test("the record stays small", func(b *bundle) {
+			b.class(jobs.IdempotencyNone)
+			b.add("o1", keyGiven)
+			b.reports("first", 500)
+			fields, bytes := b.size("o1")
+			b.reports("more", 2500)
+			if f, n := b.size("o1"); f > fields || n > bytes+1000 || n > 20_000 { // numbers have more digits, no more
+				b.Fatalf("%d fields, %d bytes after 500 reports, %d and %d after 3,000", fields, bytes, f, n)
+			}
+			b.want("o1", "dead/unsafe")
+			b.wantApplied("o1", jobs.AppliedUnknown)
+			if n := b.get("o1").Sends; n != 3000 {
+				b.Fatalf("%d sends on record", n)
+			}
+			b.pass(minute)
+			b.wantDone(b.resolve("o1", ResolvedNotApplied), DoneOK, jobs.Dead)
+			b.wantApplied("o1", jobs.AppliedNo)
+		})
+		s.test("and so it does of sends that were refused", func(b *bundle) {
+			b.add("o1", keyGiven)
+			harmless := func(s *jobs.Submission) { s.Attempted.Outcome = jobs.OutcomeRefused }
+			b.reports("first", 500, harmless)
+			fields, bytes := b.size("o1")
+			b.reports("more", 1000, harmless)
+			if f, n := b.size("o1"); f > fields || n > bytes+1000 {
+				b.Fatalf("%d fields, %d bytes after 500 reports, %d and %d after 1,500", fields, bytes, f, n)
+			}
+			b.merged("unknown", jobs.OutcomeUnknown)
+			b.wantApplied("o1", jobs.AppliedUnknown)
+		})
+		s.test("a send to another target is never the one that is left out", func(b *bundle) {
+			b.class(jobs.IdempotencyNatural)
+			b.asks()
+			b.spec.BaseURL = "https://other.example"
+			b.add("o1", b.sent("elsewhere", jobs.OutcomeUnknown, time.Second))
+			b.spec.BaseURL = b.target.BaseURL
+			b.reports("here", 300)
+			b.want("o1", "unresolved")
+			b.notFoundTwice("o1") // where it was asked nobody can know of the first
+			b.want("o1", "unresolved")
+		})
+		s.test("a worker's own attempt may still bring its result", func(b *bundle) {
+			b.class(jobs.IdempotencyNone)
+			b.add("o1", keyGiven)
+			g := b.start("o1")
+			b.lose(g, lost(0))
+			b.want("o1", "dead/unsafe")
+			b.reports("many", 300)
+			if marks := b.field("o1", "unk"); !strings.HasPrefix(marks, "1,") {
+				b.Fatalf("marks %s without the worker's attempt", marks)
+			}
+			if f := b.finish(g, refused(0)); f.How != HowLate {
+				b.Fatalf("its own result is %s", f.How)
+			}
+			if marks := b.field("o1", "unk"); strings.HasPrefix(marks, "1,") || marks == "" {
+				b.Fatalf("marks %q: only that of the attempt that was refused goes", marks)
+			}
+		})
+		s.test("an answer does not settle what was reported after its attempt began", func(b *bundle) {
+			b.class(jobs.IdempotencyNatural)
+			b.add("o1", keyGiven)
+			b.reports("before", 200)
+			b.pass(minute)
+			b.maxAttempts = 1000
+			g := b.start("o1")
+			b.reports("meanwhile", 1)
+			res := refused(0)
+			res.Settles = true
+			b.finish(g, res)
+			b.wantApplied("o1", jobs.AppliedUnknown)
+		})
+	})
 }

@@ -47,6 +47,8 @@ var rules = []rule{
 	{"what an answer forbids no later step does", "submit", `if speaks(e.att) then return settle.apart`, `if false then return settle.apart`, "TestTheStrictestWord"},
 	{"an end that is reported during an attempt is kept", "submit", `if ends and not op.f.ends then record.set(op, 'ends', ends) end`, ``, "TestTheStrictestWord"},
 	{"an end that is reported while asked about is the intent", "", `and (op.f.intent or 'waiting') == 'waiting' then record.set`, `and false then record.set`, "TestTheStrictestWord"},
+	{"a worker's own unknown attempt keeps its mark", "submit", `if by == 'p' and went == target then`, `if went == target then`, "TestReportsWithoutEnd"},
+	{"the marks of many reports keep every target", "submit", `if by == 'p' and went == target then`, `if by == 'p' then`, "TestReportsWithoutEnd"},
 	{"what is merged while asked about voids the inquiry", "submit", "    ask.renew(op, now)\n  elseif", "  elseif", "TestNotFoundSettlesOnlyWhenSeenTwice|TestWalk"},
 	{"not found must be seen twice", "inquired", `if not op.f.nf then`, `if false then`, "TestNotFound|TestWalk"},
 	{"the second not found is asked a settle time later", "inquired", `elseif asked >= num(op.f.nf) + apart then`, `elseif asked >= num(op.f.nf) then`, "TestNotFound|TestWalk"},

@@ -43,6 +43,17 @@ function identity.entry(att, name, n)
   return name .. (identity.anonymous(att) and '@' .. int(n) or '') .. '.'
 end
 
+-- append adds an entry. The oldest of many goes: the record stays small whoever repeats
+-- himself under names that are always new, and what comes again after so many others is
+-- taken for another send, never dropped.
+local REPORTS = 300
+function identity.append(reports, entry)
+  reports = (reports or '') .. entry
+  local _, n = string.gsub(reports, '%.', '')
+  if n > REPORTS then reports = string.gsub(reports, '^[^.]*%.', '', 1) end
+  return reports
+end
+
 -- seen: was this report merged into the record before? An anonymous one only while the
 -- send that it looks like is unknown (unk: their numbers): after that it is another send.
 function identity.seen(reports, name, unk)

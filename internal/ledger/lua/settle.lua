@@ -61,6 +61,23 @@ function settle.mark(op, n, target, upto)
   record.set(op, 'unk', op.f.unk and op.f.unk .. ',' .. int(n) or int(n))
 end
 
+-- bound keeps the marks of reported sends few, after one of that target was marked: of very
+-- many the newest says all that an older one of its target does, and is settled after it.
+-- The marks of a worker's own attempts stay, since their results may still come.
+local MARKS = 100
+function settle.bound(op, target)
+  local older = string.match(op.f.unk, '^(.*),') or ''
+  local _, commas = string.gsub(older, ',', '')
+  if commas + 1 < MARKS then return end
+  for n in string.gmatch(older, '%d+') do
+    local by, went = string.match(op.f['a' .. n] or '', '^%d+,([^,]*),([^,]*)')
+    if by == 'p' and went == target then
+      local marks = string.gsub(',' .. op.f.unk, ',' .. n .. ',', ',', 1)
+      return record.set(op, 'unk', string.sub(marks, 2))
+    end
+  end
+end
+
 -- cleared: nothing is unknown any more, and nothing took effect. The key's window goes
 -- on: the gateway may know the key since the first send that reached it, whatever it
 -- answered, and forgets it so long after that one.
@@ -283,11 +300,11 @@ end
 -- have gaps.
 function settle.trim(op, n)
   if n - 45 <= 5 then return end
-  local marked = ',' .. (op.f.unk or '') .. ','
-  local old = {}
+  local marked, old = {}, {}
+  for m in string.gmatch(op.f.unk or '', '%d+') do marked[m] = true end
   for field in pairs(op.f) do
     local m = num(string.match(field, '^a(%d+)$'))
-    if m > 5 and m <= n - 45 and not string.find(marked, ',' .. int(m) .. ',', 1, true) then old[#old + 1] = int(m) end
+    if m > 5 and m <= n - 45 and not marked[int(m)] then old[#old + 1] = int(m) end
   end
   for _, m in ipairs(old) do
     record.set(op, 'a' .. m, nil)

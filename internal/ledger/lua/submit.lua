@@ -68,12 +68,13 @@ local function reported(op, att, target, name)
   record.set(op, 'class', att.class)
   record.set(op, 'status', num(att.status) > 0 and int(att.status) or nil)
   record.set(op, 'err', nil)
-  record.set(op, 'reports', (op.f.reports or '') .. identity.entry(att, name, n))
-  settle.trim(op, n)
+  record.set(op, 'reports', identity.append(op.f.reports, identity.entry(att, name, n)))
   if att.outcome == 'unknown' then
     settle.mark(op, n, target, now)
+    settle.bound(op, target)
     if att.acted then record.set(op, 'acted', '1') end
   end
+  settle.trim(op, n)
   -- Whatever it answered, from then on the gateway may know the key.
   if att.outcome == 'unknown' or (att.outcome ~= 'not_sent' and att.keyed) then
     local first = first_of(att)
