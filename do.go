@@ -312,12 +312,7 @@ func (d *doing) settleLight(ctx context.Context, request jobs.Request, reply Rep
 		d.c.path.Record(d.spec.Dependency, attempt.First(res))
 	}
 	if d.unsettled != "" {
-		// It may be written ahead all the same: then this was its attempt.
-		own := res
-		own.Told = true
-		finish := func(ctx context.Context) error { _, err := d.finish(ctx, g, own); return err }
-		d.c.late.add(finish)
-		d.c.late.addAfter(neverAfter, finish)
+		d.settleUnsettled(g, res)
 	}
 	if done(res) {
 		return d.ended(reply, res, Receipt{}, "")

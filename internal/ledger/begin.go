@@ -139,6 +139,19 @@ func (e Entry) Outcome(outcome jobs.Outcome, class jobs.Class) Entry {
 	return e
 }
 
+// Ended returns an entry that tells of one attempt of the request path with what it came to,
+// known for good: a success, or a refusal that no retry can change. It is known by the run id,
+// so that telling it twice counts once. The gate has heard of it.
+func (e Entry) Ended(runID string, startedAt time.Time, res Result) Entry {
+	m := &reportedMeta{ID: runID, Outcome: string(res.Outcome), N: 1, First: startedAt.UnixMilli(), Class: string(res.Class), Status: res.Status,
+		Codes: encodeCodes(res), Counted: true, Keyed: e.meta.KeyHeader != "", By: "p"}
+	if res.Outcome != jobs.OutcomeSucceeded {
+		m.Step, m.Reason = string(res.Step), string(res.Reason)
+	}
+	e.meta.Attempted = m
+	return e
+}
+
 func newGrant(id jobs.ID, runID string, raw []byte, m map[string]string) (*Grant, error) {
 	n := func(name string) int64 { return luascript.Reply{m[name]}.Int(0) }
 	g := &Grant{
