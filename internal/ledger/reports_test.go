@@ -316,3 +316,83 @@ func TestReportsWithoutEndStopNobody(t *testing.T) {
 		})
 	})
 }
+
+// A token that might submit ended what somebody else had handed in, by a report that
+// nothing had been sent, and the audit did not name it.
+func TestAReportOfAnotherEndsNothingUnseen(t *testing.T) {
+	each(t, func(s *suite) {
+		audit := func(b *bundle) string {
+			b.Helper()
+			entries, err := b.Audit(b.Context(), dep, time.Time{}, 10)
+			b.must(err)
+			var lines []string
+			for _, e := range entries {
+				lines = append(lines, fmt.Sprintf("%s %s by %s: %s to %s", e.Operation, e.Action, e.By, e.From, e.To))
+			}
+			return strings.Join(lines, "\n")
+		}
+		want := func(b *bundle, lines ...string) {
+			b.Helper()
+			if got := audit(b); got != strings.Join(lines, "\n") {
+				b.Fatalf("audit:\n%s\nwant:\n%s", got, strings.Join(lines, "\n"))
+			}
+		}
+		decline := atEnd(jobs.ReasonPermanent)
+		for _, step := range []func(*jobs.Attempted){decline, atEnd(jobs.ReasonMisconfigured)} {
+			s.test("not sent ends nothing", func(b *bundle) {
+				b.by = "shop"
+				b.add("o1", keyGiven)
+				b.by = "mallory"
+				b.submit("o1", b.saw("req-1", jobs.OutcomeNotSent, jobs.ClassConnect, step))
+				b.want("o1", "waiting")
+				g := b.start("o1")
+				b.submit("o1", b.saw("req-2", jobs.OutcomeNotSent, jobs.ClassConnect, step))
+				b.finish(g, refused(0))
+				b.want("o1", "waiting")
+				want(b)
+				b.add("o2", b.saw("req-1", jobs.OutcomeNotSent, jobs.ClassConnect, atEnd(jobs.ReasonPermanent))) // its own is its own
+				b.want("o2", "dead/permanent")
+				want(b)
+			})
+		}
+		s.test("a decline while it waits", func(b *bundle) {
+			b.by = "shop"
+			b.add("o1", keyGiven)
+			b.by = "mallory"
+			b.submit("o1", b.saw("req-1", jobs.OutcomeRefused, jobs.ClassOther, decline))
+			b.want("o1", "dead/permanent")
+			want(b, "charge/o1 report by mallory: waiting to dead")
+			b.submit("o1", b.saw("req-1", jobs.OutcomeRefused, jobs.ClassOther, decline))
+			want(b, "charge/o1 report by mallory: waiting to dead")
+		})
+		s.test("a decline while it is being sent", func(b *bundle) {
+			b.by = "shop"
+			b.add("o1", keyGiven)
+			b.start("o1")
+			b.submit("o1", b.saw("req-1", jobs.OutcomeRefused, jobs.ClassOther, decline))
+			want(b, "charge/o1 report by shop: attempting to pending")
+		})
+		s.test("a decline while it is asked about", func(b *bundle) {
+			b.by = "shop"
+			b.unresolved("o1")
+			b.submit("o1", b.saw("req-1", jobs.OutcomeRefused, jobs.ClassOther, decline), withoutKey)
+			want(b, "charge/o1 report by shop: unresolved to unresolved")
+		})
+		s.test("another request of unknown outcome under its name", func(b *bundle) {
+			b.by = "shop"
+			b.add("o1", keyGiven)
+			b.by = "mallory"
+			b.submit("o1", b.sent("req-1", jobs.OutcomeUnknown, time.Second), body(`{"amount":1}`))
+			b.want("o1", "dead/unsafe")
+			want(b, "charge/o1 report by mallory: waiting to dead")
+		})
+		s.test("what goes on as before is no entry", func(b *bundle) {
+			b.by = "shop"
+			b.add("o1", keyGiven)
+			b.release("o1")
+			b.merged("req-1", jobs.OutcomeUnknown)
+			b.want("o1", "waiting")
+			want(b)
+		})
+	})
+}

@@ -49,6 +49,8 @@ var rules = []rule{
 	{"an end that is reported while asked about is the intent", "", `and (op.f.intent or 'waiting') == 'waiting' then record.set`, `and false then record.set`, "TestTheStrictestWord"},
 	{"a worker's own unknown attempt keeps its mark", "submit", `if by == 'p' and went == target then`, `if went == target then`, "TestReportsWithoutEnd"},
 	{"the marks of many reports keep every target", "submit", `if by == 'p' and went == target then`, `if by == 'p' then`, "TestReportsWithoutEnd"},
+	{"what was not sent ends nothing that others wait for", "submit", `if att.outcome == 'not_sent' then return nil end`, ``, "TestAReportOfAnother"},
+	{"who changes an operation by a report is told", "submit", `if A.by and way(op) ~= before then record.audit`, `if false then record.audit`, "TestAReportOfAnother"},
 	{"what is merged while asked about voids the inquiry", "submit", "    ask.renew(op, now)\n  elseif", "  elseif", "TestNotFoundSettlesOnlyWhenSeenTwice|TestWalk"},
 	{"not found must be seen twice", "inquired", `if not op.f.nf then`, `if false then`, "TestNotFound|TestWalk"},
 	{"the second not found is asked a settle time later", "inquired", `elseif asked >= num(op.f.nf) + apart then`, `elseif asked >= num(op.f.nf) then`, "TestNotFound|TestWalk"},

@@ -9,7 +9,7 @@ ARGV     n              operations in this call
                         refused_credential}, of (the operation that it is a new
                         attempt of), limit and within (ms) of their chain, after_never (refuse, allow)
          q1, q2, ...    the stored request of each
-         by             who submits; absent: a worker tells of its own
+         by             who submits, also for the audit of what a report changed; absent: a worker tells of its own
          keys           dedupe window in ms, 0 = for ever
          max_backlog    operations on their way at most; 10 % more for unknown outcomes
          lease          claim lease in ms
@@ -173,10 +173,17 @@ local function merged_target(op, e)
   return sent_target(op, e)
 end
 
+-- way is what a report may change of an operation that others wait for: where it stands,
+-- and where it goes. Released it waits.
+local function way(op)
+  local state = op.f.state == 'released' and 'waiting' or op.f.state
+  return table.concat({state, op.f.reason or '', op.f.intent or '', op.f.ends or ''}, ' ')
+end
+
 -- merge adds a send that a duplicate submission reports. Never dropped. The strictest
 -- word counts: what one answer forbids no other send's answer allows.
 local function merge(op, e, target, name)
-  local att = e.att
+  local att, from, before = e.att, op.f.state, way(op)
   reported(op, att, target, name)
   redis.call('HDEL', P .. 'answers:' .. op.id, 'error') -- it is the last attempt's, never an earlier one's
   local state, unknown = op.f.state, att.outcome == 'unknown'
@@ -210,6 +217,8 @@ local function merge(op, e, target, name)
     record.flag(op, 'conflict')
   end
   known_success(op, att)
+  -- Whoever may submit can end what somebody else handed in: it is told who did.
+  if A.by and way(op) ~= before then record.audit(op.id, 'report', from, op.f.ends and 'pending' or op.f.state, now) end
   record.save(op)
 end
 
