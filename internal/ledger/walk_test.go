@@ -253,6 +253,7 @@ func (w *walk) askToBegin(t *rapid.T, r *walkRun) {
 		if o := w.ops[r.delivery.ID.String()]; o != nil {
 			if s := o.byRun(r.run); s != nil && !s.closed && answer.Status == BeginEnded && len(o.unknown()) > 1 {
 				s.closed, s.settled, r.abandoned = true, true, true // a send was reported that makes this one unsafe
+				r.grant = nil                                       // the last answer counts: it sends nothing, and has no result
 			} else if s != nil && !s.closed {
 				t.Fatalf("%s: run %s asked again while it held the claim, and was answered %s", r.delivery.ID, r.run, answer.Status)
 			}
